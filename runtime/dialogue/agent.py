@@ -1,0 +1,115 @@
+"""What an agent author writes: one class with a name, some tools and a `reply`.
+
+An agent is shared by all calls of a process, so it holds no state of a call: that lives in `Turn.memory`, which travels with the
+session when it moves to another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+__all__ = ["Agent", "Json", "Role", "Said", "Tool", "ToolCaller", "ToolFailure", "Turn"]
+
+Json: TypeAlias = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+class Role(StrEnum):
+    CALLER = "caller"
+    AGENT = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One thing that was said, as far as it was heard."""
+
+    role: Role
+    text: str
+    is_complete: bool = True
+    """False: an agent's reply that the caller cut off; `text` is the part that was sent before."""
+
+
+class ToolFailure(Exception):
+    """A tool that could not do its work says so with this; the text may be spoken to the caller.
+
+    Attributes:
+        outcome_is_unknown: True where the tool may or may not have had its effect (it ran out of time).
+    """
+
+    def __init__(self, message: str, *, outcome_is_unknown: bool = False) -> None:
+        super().__init__(message)
+        self.outcome_is_unknown = outcome_is_unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something an agent can do besides talk.
+
+    Attributes:
+        name: 1-64 characters of `[a-z0-9_]`.
+        description: for people and for language models.
+        parameters: JSON schema of the arguments object.
+        run: receives the arguments object and an idempotency key that is the same for every attempt at the same effect;
+            returns a JSON value, raises `ToolFailure`.
+        is_idempotent: whether running twice with the same key does no harm. If not, it is never run twice.
+        deadline_s: how long `run` may take before it is cancelled and fails.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Json]
+    run: Callable[[Mapping[str, Json], str], Awaitable[Json]]
+    is_idempotent: bool = False
+    deadline_s: float = 10.0
+
+
+class ToolCaller(Protocol):
+    """Runs one of the agent's tools under the runtime's supervision: announced, recorded, timed, cancelled with its turn.
+
+    Raises `ToolFailure` where the tool failed, ran out of time or is unknown.
+    """
+
+    async def __call__(self, name: str, arguments: Mapping[str, Json]) -> Json: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The caller has finished a turn; the agent is asked to answer it.
+
+    Attributes:
+        text: what the caller said, as recognised. Empty where nothing could be understood.
+        history: what was said before this turn, oldest first.
+        memory: the agent's own notes on this call; JSON values only, kept between turns and across moves.
+        call_tool: runs one of the agent's tools.
+        metadata: facts about the caller that came with the call.
+        instructions: the session's instructions, where the client sent some.
+    """
+
+    text: str
+    history: Sequence[Said]
+    memory: MutableMapping[str, Json]
+    call_tool: ToolCaller
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    instructions: str = ""
+
+
+class Agent(Protocol):
+    """One kind of conversation partner."""
+
+    @property
+    def name(self) -> str:
+        """What callers ask for (`model` on the Realtime wire). 1-64 characters of `[a-z0-9-]`."""
+        ...
+
+    @property
+    def tools(self) -> Sequence[Tool]: ...
+
+    def reply(self, turn: Turn) -> AsyncIterator[str]:
+        """Streams the answer as pieces of text, in order, to be joined as they are.
+
+        Speech starts at the first complete sentence or clause, so an early first sentence is a fast answer. The iterator is
+        closed early when the caller interrupts. An exception that escapes is answered with a spoken apology; the call goes on.
+        """
+        ...

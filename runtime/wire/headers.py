@@ -1,0 +1,24 @@
+"""Names of the headers and metadata keys that Switchboard's own processes and clients exchange."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "EPOCH_HEADER",
+    "REFUSAL_REASON_HEADER",
+    "RETRY_AFTER_MS_HEADER",
+    "RUNTIME_HEADER",
+    "SESSION_HEADER",
+    "TICKET_HEADER",
+]
+
+TICKET_HEADER: Final = "x-switchboard-ticket"
+"""A one-use place at a runtime, from `Reserve` or from an assignment."""
+SESSION_HEADER: Final = "x-switchboard-session"
+"""The session id. To us: the caller's wish; from us: the id in force."""
+EPOCH_HEADER: Final = "x-switchboard-epoch"
+RUNTIME_HEADER: Final = "x-switchboard-runtime"
+"""From us on an accepted upgrade: the runtime that serves the call."""
+REFUSAL_REASON_HEADER: Final = "refusal-reason"
+RETRY_AFTER_MS_HEADER: Final = "retry-after-ms"
