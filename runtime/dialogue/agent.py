@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 
 __all__ = ["Agent", "Json", "Role", "Said", "Tool", "ToolCaller", "ToolFailure", "Turn"]
 
-Json: TypeAlias = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
 
 class Role(StrEnum):
