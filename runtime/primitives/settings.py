@@ -86,7 +86,7 @@ def setting(
     allowed = Allowed(at_least, at_most, above, tuple(one_of), not_empty)
     metadata = {_METADATA_KEY: _Declaration(help, unit, allowed)}
     # The declared type is the field's; dataclasses hand out a Field here and put the value in its place at class creation.
-    return dataclasses.field(default=default, metadata=metadata)  # type: ignore[return-value]
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def _convert(name: str, value: object, wanted: type, allowed: Allowed) -> object:
