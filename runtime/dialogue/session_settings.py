@@ -1,0 +1,86 @@
+"""What a caller may ask of a session: audio formats, turn detection, instructions. Valid from birth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["ALLOWED_FORMATS", "PCM16_24K", "AudioEncoding", "AudioFormat", "ServerVad", "SessionSettings"]
+
+
+class AudioEncoding(StrEnum):
+    PCM16 = "pcm16"
+    """Signed 16-bit little-endian."""
+    MULAW = "g711_ulaw"
+    ALAW = "g711_alaw"
+
+
+@dataclass(frozen=True, slots=True)
+class AudioFormat:
+    """Mono audio on a wire. Raises ValueError, naming the allowed formats, where we do not speak it."""
+
+    encoding: AudioEncoding
+    sample_rate_hz: int
+
+    def __post_init__(self) -> None:
+        if self.sample_rate_hz not in ALLOWED_FORMATS[self.encoding]:
+            allowed = ", ".join(str(rate) for rate in ALLOWED_FORMATS[self.encoding])
+            raise ValueError(f"{self.encoding} at {self.sample_rate_hz} Hz; allowed rates: {allowed}")
+
+    @property
+    def bytes_per_sample(self) -> int:
+        return 2 if self.encoding is AudioEncoding.PCM16 else 1
+
+    def __str__(self) -> str:
+        return f"{self.encoding} at {self.sample_rate_hz} Hz"
+
+
+ALLOWED_FORMATS: Final[Mapping[AudioEncoding, tuple[int, ...]]] = {
+    AudioEncoding.PCM16: (8_000, 16_000, 24_000),
+    AudioEncoding.MULAW: (8_000,),
+    AudioEncoding.ALAW: (8_000,),
+}
+PCM16_24K: Final = AudioFormat(AudioEncoding.PCM16, 24_000)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerVad:
+    """Turn detection by silence.
+
+    Attributes:
+        threshold: speech belief, 0-1, from which a frame counts as voiced.
+        prefix_padding_ms: audio kept from before the onset.
+        silence_duration_ms: silence after which the caller's turn is over. 500 is what the Realtime wire's clients expect.
+        creates_response: whether the agent answers by itself at the end of a turn.
+        interrupts_response: whether the caller's speech stops the agent.
+    """
+
+    threshold: float = 0.5
+    prefix_padding_ms: int = 300
+    silence_duration_ms: int = 500
+    creates_response: bool = True
+    interrupts_response: bool = True
+
+    def __post_init__(self) -> None:
+        _check("threshold", self.threshold, 0.05, 0.95)
+        _check("prefix_padding_ms", self.prefix_padding_ms, 0, 2_000)
+        _check("silence_duration_ms", self.silence_duration_ms, 100, 5_000)
+
+
+def _check(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {value}; allowed: {low:g} to {high:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """`turn_detection` None: the client commits audio and asks for replies itself."""
+
+    agent: str
+    input_format: AudioFormat = PCM16_24K
+    output_format: AudioFormat = PCM16_24K
+    turn_detection: ServerVad | None = field(default_factory=ServerVad)
+    instructions: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
