@@ -48,6 +48,15 @@ class Context:
     def agent_said(self, text: str, *, is_complete: bool) -> None:
         self._add(Said(Role.AGENT, text, is_complete))
 
+    def correct_agent(self, text: str) -> None:
+        """The caller reports what was really heard of the newest reply, if that reply was cut off."""
+        for index in range(len(self._said) - 1, -1, -1):
+            if self._said[index].role is Role.AGENT:
+                if not self._said[index].is_complete:
+                    self._characters += len(text) - len(self._said[index].text)
+                    self._said[index] = Said(Role.AGENT, text, is_complete=False)
+                return
+
     def _add(self, said: Said) -> None:
         self._said.append(said)
         self._characters += len(said.text)

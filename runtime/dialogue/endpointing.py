@@ -31,8 +31,8 @@ Endpoint: TypeAlias = SpeechBegan | TurnEnded
 class Endpointer:
     """Hysteresis over voiced frames.
 
-    Speech begins after `onset_ms` of voiced frames in a row (a short dip below the threshold, down to `threshold - 0.15`, does not
-    break the row); the turn ends after the settings' silence. Frames are `frame_ms` long and come in order.
+    Speech begins after `onset_ms` of voiced frames in a row (a short dip below the threshold, down to `threshold - 0.15`, does
+    not break the row); the turn ends after the settings' silence. Frames are `frame_ms` long and come in order.
     """
 
     def __init__(self, vad: ServerVad, frame_ms: float) -> None:

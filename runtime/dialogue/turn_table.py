@@ -2,9 +2,9 @@
 
     listening --speech--> hearing --silence--> transcribing --words--> thinking --first audio--> speaking --finished--> listening
 
-Legend of the actions: TRANSCRIBE the utterance; REPLY to the turn; WITHDRAW an early commit (stop, and join its audio with what
-follows); BARGE_IN (stop the reply, flush, keep only what was heard); CANCEL (the same, on the client's wish); REFUSE (answer with an
-error: a reply is running); NOTHING_TO_CANCEL (answer with an error). Missing pairs change nothing.
+Legend of the actions: TRANSCRIBE the utterance; REPLY to the turn; WITHDRAW an early commit (stop, and join its audio with
+what follows); BARGE_IN (stop the reply, flush, keep only what was heard); CANCEL (the same, on the client's wish); REFUSE
+(answer with an error: a reply is running); NOTHING_TO_CANCEL (answer with an error). Missing pairs change nothing.
 """
 
 from __future__ import annotations

@@ -1,0 +1,197 @@
+"""All calls of one runtime: joins a leg of the ledger to a conversation, and ends both together, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+import anyio
+from structlog.typing import FilteringBoundLogger
+
+from runtime.conversation.conversation import Conversation
+from runtime.conversation.ports import CallLink, ConversationLimits, TurnLatency
+from runtime.dialogue.agent import Agent
+from runtime.dialogue.agent_events import SessionOpened
+from runtime.dialogue.session_settings import SessionSettings
+from runtime.engines.ports import Engines
+from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
+from runtime.primitives.ids import RuntimeId
+from runtime.primitives.load_snapshot import RuntimeState
+from runtime.primitives.reasons import EndReason
+from runtime.session.admission import Admission, AdmissionRequest, Admitted, Refused
+from runtime.session.guard import Saturation
+from runtime.session.ledger import Ledger, Leg
+
+__all__ = ["Calls", "CallsMeter"]
+
+_EXPIRY_CHECK_S: Final = 0.5
+
+
+class CallsMeter(Protocol):
+    """Counts what happens over all calls; must not block or raise."""
+
+    def session_started(self, startup_ms: float) -> None: ...
+
+    def session_ended(self, reason: EndReason) -> None: ...
+
+    def turn_measured(self, latency: TurnLatency) -> None: ...
+
+    def audio_was_late(self) -> None: ...
+
+    def stale_dropped(self, events: int) -> None: ...
+
+
+class Calls:
+    """The one owner of this process's conversations.
+
+    Order for a caller: `reserve` (or a ticket from elsewhere), `attach` once its handshake is complete, then `serve`.
+
+    Attributes:
+        state: the runtime's; the application moves it on.
+    """
+
+    def __init__(
+        self,
+        runtime_id: RuntimeId,
+        ledger: Ledger,
+        admission: Admission,
+        agents: Mapping[str, Agent],
+        default_agent: str,
+        engines: Engines,
+        limits: ConversationLimits,
+        clock: Clock,
+        meter: CallsMeter,
+        saturation: Callable[[], Saturation],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self.state = RuntimeState.STARTING
+        self._runtime_id = runtime_id
+        self._ledger = ledger
+        self._admission = admission
+        self._agents = agents
+        self._default_agent = default_agent
+        self._engines = engines
+        self._limits = limits
+        self._clock = clock
+        self._meter = meter
+        self._saturation = saturation
+        self._log = log
+        self._running: dict[Leg, Conversation] = {}
+        self._became_empty = anyio.Event()
+
+    @property
+    def default_agent(self) -> str:
+        return self._default_agent
+
+    @property
+    def agent_names(self) -> frozenset[str]:
+        return frozenset(self._agents)
+
+    @property
+    def waiting_events(self) -> int:
+        """Gauge: events over all calls that wait for a caller to read."""
+        return sum(conversation.waiting_events for conversation in self._running.values())
+
+    def reserve(self, request: AdmissionRequest) -> Admitted | Refused:
+        """Decides on a place now. Raises DuplicateSession."""
+        answer = self._admission.reserve(request, self.state, self._saturation(), self._clock.now_ns())
+        if isinstance(answer, Refused):
+            self._log.info("reservation refused", session_id=request.session_id, reason=answer.reason)
+        return answer
+
+    def attach(self, ticket: str) -> Leg:
+        """The caller's handshake is complete. Raises UnknownTicket."""
+        return self._ledger.attach(ticket, self._clock.now_ns())
+
+    def abandon(self, leg: Leg) -> None:
+        """An attached caller went away before `serve`."""
+        self._ledger.end(leg, EndReason.NEVER_SPOKE)
+        self._wake_if_empty()
+
+    async def serve(self, leg: Leg, settings: SessionSettings, link: CallLink) -> EndReason:
+        """Holds the conversation until the session ends, and answers why. The leg is out of the ledger when this returns."""
+        log = self._log.bind(session_id=leg.session_id, epoch=leg.epoch)
+        call = _Call(leg, self._ledger, self._clock, self._meter, log)
+        agent = self._agents[settings.agent]
+        conversation = Conversation(leg.session_id, settings, agent, self._engines, self._limits, self._clock, call)
+        self._running[leg] = conversation
+        try:
+            return await conversation.run(
+                link, SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings)
+            )
+        except Exception:
+            # The session boundary: a fault of ours ends this call, loudly, and no other.
+            log.exception("conversation failed")
+            call.ended(EndReason.HANDLER_ERROR)
+            return EndReason.HANDLER_ERROR
+        finally:
+            del self._running[leg]
+            self._wake_if_empty()
+
+    async def expire_leases(self) -> None:
+        """Frees the places of callers that never came or never spoke; runs as long as the process."""
+        while True:
+            await anyio.sleep(_EXPIRY_CHECK_S)
+            for leg in self._ledger.expire(self._clock.now_ns()):
+                self._log.info("place expired", session_id=leg.session_id)
+
+    def end_all(self, reason: EndReason) -> None:
+        """Ends every conversation now."""
+        for conversation in list(self._running.values()):
+            conversation.stop(reason)
+
+    async def wait_until_empty(self) -> None:
+        """Returns when no leg is left, whichever ends last."""
+        while self._ledger.active or self._running:
+            self._became_empty = anyio.Event()
+            await self._became_empty.wait()
+
+    def _wake_if_empty(self) -> None:
+        if not self._running:
+            self._became_empty.set()
+
+
+class _Call:
+    """Hears one conversation and keeps its leg."""
+
+    def __init__(
+        self, leg: Leg, ledger: Ledger, clock: Clock, meter: CallsMeter, log: FilteringBoundLogger
+    ) -> None:
+        self._leg = leg
+        self._ledger = ledger
+        self._clock = clock
+        self._meter = meter
+        self._log = log
+
+    def started(self) -> None:
+        now_ns = self._clock.now_ns()
+        if self._ledger.start(self._leg, now_ns):
+            self._meter.session_started((now_ns - self._leg.reserved_at_ns) / NS_PER_MS)
+            self._log.info("session started")
+
+    def ended(self, reason: EndReason) -> None:
+        was_started = self._leg.started_at_ns > 0
+        if not self._ledger.end(self._leg, reason):
+            return
+        if was_started:
+            length_s = (self._clock.now_ns() - self._leg.started_at_ns) / NS_PER_S
+            self._meter.session_ended(reason)
+            self._log.info("session ended", reason=reason, length_s=round(length_s, 3))
+        else:
+            self._log.info("caller never spoke", reason=reason)
+
+    def speaking(self, is_speaking: bool) -> None:
+        self._leg.is_speaking = is_speaking
+
+    def turn_measured(self, latency: TurnLatency) -> None:
+        self._meter.turn_measured(latency)
+
+    def audio_was_late(self) -> None:
+        self._meter.audio_was_late()
+
+    def stale_dropped(self, events: int) -> None:
+        self._meter.stale_dropped(events)
+
+    def agent_failed(self, error: Exception) -> None:
+        # The type only: an exception's text may hold what the caller said.
+        self._log.error("agent failed", error=type(error).__name__)

@@ -1,0 +1,207 @@
+"""The driver of one session: its tasks and its end. It holds no rules: the turn taker and the pure tables do.
+
+Three tasks and whatever the turn taker starts share one task group: the reader takes what the caller does, the writer sends what
+waits, the watch ends the session when a limit is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, assert_never
+
+import anyio
+from anyio.abc import TaskGroup
+
+from runtime.conversation.outbox import Outbox, OutboxFull
+from runtime.conversation.ports import CallLink, CallObserver, ConversationLimits, LinkClosed
+from runtime.conversation.turns import TurnTaker
+from runtime.dialogue.agent import Agent
+from runtime.dialogue.agent_events import (
+    AgentEvent,
+    InputCleared,
+    ReplyAudio,
+    SessionClosed,
+    SessionConfigured,
+    SoftError,
+)
+from runtime.dialogue.caller_events import (
+    AppendAudio,
+    CallerEvent,
+    ClearAudio,
+    CommitAudio,
+    Configure,
+    EndOfInput,
+    Goodbye,
+    Interrupt,
+    Invalid,
+    ReportHeard,
+    RequestReply,
+    SayText,
+)
+from runtime.dialogue.session_settings import SessionSettings
+from runtime.engines.ports import Engines
+from runtime.primitives.clock import NS_PER_S, Clock
+from runtime.primitives.reasons import EndReason
+
+__all__ = ["Conversation"]
+
+_GOODBYE_S: Final = 2.0
+_SILENT_ENDS: Final = frozenset({EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER})
+"""Nobody is there to read a goodbye."""
+
+
+class Conversation:
+    """One session with one caller. `run` returns why it ended; `stop` ends it from outside."""
+
+    def __init__(
+        self,
+        session_id: str,
+        settings: SessionSettings,
+        agent: Agent,
+        engines: Engines,
+        limits: ConversationLimits,
+        clock: Clock,
+        observer: CallObserver,
+    ) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._observer = observer
+        self._outbox = Outbox(limits.outbox_events, limits.outbox_audio_frames)
+        self._turns = TurnTaker(session_id, settings, agent, engines, limits, clock, observer, self)
+        self._has_started = False
+        self._reason: EndReason | None = None
+        self._scope = anyio.CancelScope()
+        self._group: TaskGroup | None = None
+        self._opened_ns = self._last_message_ns = clock.now_ns()
+
+    @property
+    def waiting_events(self) -> int:
+        """Gauge: events that wait for the caller to read."""
+        return self._outbox.waiting
+
+    def stop(self, reason: EndReason) -> None:
+        """Ends the session now. The first reason stays; later ones are ignored.
+
+        The end is told before anything is waited for, so that the place is free whatever an agent's clean-up does.
+        """
+        if self._reason is None:
+            self._reason = reason
+            self._observer.ended(reason)
+            self._scope.cancel()
+
+    async def run(self, link: CallLink, greeting: AgentEvent) -> EndReason:
+        """Serves the caller until the session ends; the link is the caller's to close. Runs once."""
+        self.emit(greeting)
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as group:
+                    self._group = group
+                    group.start_soon(self._write, link)
+                    group.start_soon(self._watch)
+                    await self._read(link)
+        finally:
+            # Cancelled from outside, or a fault of ours on its way up; a no-op where the end was decided.
+            self.stop(EndReason.HANDLER_ERROR)
+        assert self._reason is not None, "stop() has set it"
+        if self._reason not in _SILENT_ENDS:
+            await self._say_goodbye(link, self._reason)
+        return self._reason
+
+    def emit(self, event: AgentEvent) -> None:
+        """Raises OutboxFull."""
+        self._outbox.put(event)
+
+    async def emit_audio(self, event: ReplyAudio) -> None:
+        await self._outbox.put_audio(event)
+
+    def fence(self, generation: int) -> int:
+        return self._outbox.fence(generation)
+
+    def start(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Runs a task that lives at most as long as the session."""
+        assert self._group is not None, "tasks start while run() is running"
+        self._group.start_soon(self._guard, task)
+
+    async def _guard(self, task: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await task()
+        except* OutboxFull:
+            self.stop(EndReason.SLOW_CALLER)
+
+    async def _say_goodbye(self, link: CallLink, reason: EndReason) -> None:
+        with anyio.move_on_after(_GOODBYE_S, shield=True):
+            try:
+                await link.send(SessionClosed(reason))
+            except LinkClosed:
+                return
+
+    async def _read(self, link: CallLink) -> None:
+        while self._reason is None:
+            try:
+                event = await link.receive()
+            except LinkClosed as closed:
+                self.stop(closed.reason)
+                return
+            self._last_message_ns = self._clock.now_ns()
+            if not self._has_started and not isinstance(event, Invalid):
+                self._has_started = True
+                self._observer.started()
+            try:
+                await self._obey(event)
+            except OutboxFull:
+                self.stop(EndReason.SLOW_CALLER)
+
+    async def _write(self, link: CallLink) -> None:
+        while (event := await self._outbox.get()) is not None:
+            try:
+                with anyio.fail_after(self._limits.slow_caller_s):
+                    await link.send(event)
+            except TimeoutError:
+                self.stop(EndReason.SLOW_CALLER)
+            except LinkClosed as closed:
+                self.stop(closed.reason)
+
+    async def _watch(self) -> None:
+        while True:
+            now_ns = self._clock.now_ns()
+            deadline_ns, reason = self._next_deadline()
+            if deadline_ns <= now_ns:
+                self.stop(reason)
+            await anyio.sleep((deadline_ns - now_ns) / NS_PER_S)
+
+    def _next_deadline(self) -> tuple[int, EndReason]:
+        limits = self._limits
+        if not self._has_started:
+            return self._opened_ns + int(limits.first_message_s * NS_PER_S), EndReason.NEVER_SPOKE
+        idle = self._last_message_ns + int(limits.idle_s * NS_PER_S), EndReason.IDLE_TIMEOUT
+        longest = self._opened_ns + int(limits.maximum_s * NS_PER_S), EndReason.MAXIMUM_LENGTH
+        return min(idle, longest)
+
+    async def _obey(self, event: CallerEvent) -> None:
+        match event:
+            case AppendAudio(pcm):
+                await self._turns.hear(pcm)
+            case Configure(settings):
+                self._turns.configure(settings)
+                self.emit(SessionConfigured(settings))
+            case CommitAudio(event_id):
+                self._turns.commit(event_id)
+            case EndOfInput():
+                self._turns.end_input()
+            case ClearAudio():
+                self._turns.clear()
+                self.emit(InputCleared())
+            case SayText(text, item_id):
+                self._turns.add_text(text, item_id)
+            case RequestReply(event_id):
+                self._turns.request_reply(event_id)
+            case Interrupt(event_id):
+                self._turns.interrupt(event_id)
+            case ReportHeard(_, played_ms):
+                self._turns.correct_heard(played_ms)
+            case Invalid(code, message, event_id, parameter):
+                self.emit(SoftError(code, message, event_id, parameter))
+            case Goodbye():
+                self.stop(EndReason.CLOSED_BY_CALLER)
+            case _:
+                assert_never(event)

@@ -1,0 +1,120 @@
+"""The agent's side of the audio: text pieces are synthesised one ahead, resampled, cut in frames and paced."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+import numpy as np
+import soxr
+
+from runtime.conversation.pacer import FRAME_MS, Pacer
+from runtime.dialogue.context import heard_part
+from runtime.engines.ports import Samples, SpeechSynthesizer
+from runtime.primitives.clock import NS_PER_S, Clock
+
+__all__ = ["Mouth"]
+
+_PIECES_AHEAD: Final = 2
+
+
+@dataclass(slots=True)
+class _Piece:
+    """`audio_ms` is 0 until the piece was synthesised."""
+
+    text: str
+    audio_ms: int = 0
+
+
+class Mouth:
+    """Speaks one reply.
+
+    Order: `say` any number of times, then `finish`; `run` beside them in a task of its own, which returns when all was sent.
+
+    Args:
+        play: takes each frame of at most 20 ms, PCM16 little-endian at `output_rate_hz`; may wait.
+        on_late: called for each frame that left after its play-out time.
+    """
+
+    def __init__(
+        self,
+        synthesizer: SpeechSynthesizer,
+        output_rate_hz: int,
+        lead_ms: int,
+        clock: Clock,
+        play: Callable[[bytes], Awaitable[None]],
+        on_late: Callable[[], None],
+    ) -> None:
+        self._synthesizer = synthesizer
+        self._rate_hz = output_rate_hz
+        self._clock = clock
+        self._play = play
+        self._on_late = on_late
+        self._pacer = Pacer(lead_ms)
+        self._pieces: list[_Piece] = []
+        self._give_text, self._take_text = anyio.create_memory_object_stream[_Piece](64)
+        self._give_sound, self._take_sound = anyio.create_memory_object_stream[Samples](_PIECES_AHEAD)
+
+    async def say(self, text: str) -> None:
+        """Queues one sentence or clause; waits while 64 wait already."""
+        piece = _Piece(text)
+        self._pieces.append(piece)
+        await self._give_text.send(piece)
+
+    def finish(self) -> None:
+        """Nothing more will be said."""
+        self._give_text.close()
+
+    async def run(self) -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._synthesize)
+                await self._pace()
+        finally:
+            for stream in (self._give_text, self._take_text, self._give_sound, self._take_sound):
+                stream.close()
+
+    @property
+    def sent_ms(self) -> int:
+        return self._pacer.sent_ms
+
+    def heard_ms(self) -> int:
+        """How much was played out by now, if the caller plays as it comes."""
+        return self._pacer.heard_ms(self._clock.now_ns())
+
+    def heard_text(self, heard_ms: int) -> str:
+        """What of the text was heard when `heard_ms` of the audio were played."""
+        parts: list[str] = []
+        left_ms = heard_ms
+        for piece in self._pieces:
+            if piece.audio_ms <= 0:
+                break
+            parts.append(heard_part(piece.text, left_ms, piece.audio_ms))
+            left_ms -= piece.audio_ms
+            if left_ms <= 0:
+                break
+        return " ".join(part for part in parts if part)
+
+    async def _synthesize(self) -> None:
+        async for piece in self._take_text:
+            sound = await self._synthesizer.synthesize(piece.text, is_first=piece is self._pieces[0])
+            if self._synthesizer.sample_rate_hz != self._rate_hz and len(sound):
+                sound = soxr.resample(sound, self._synthesizer.sample_rate_hz, self._rate_hz)
+            piece.audio_ms = len(sound) * 1000 // self._rate_hz
+            if len(sound):
+                await self._give_sound.send(sound)
+        self._give_sound.close()
+
+    async def _pace(self) -> None:
+        frame_samples = self._rate_hz * FRAME_MS // 1000
+        async for sound in self._take_sound:
+            pcm = np.ascontiguousarray(sound, dtype="<i2").tobytes()
+            for start in range(0, len(pcm), frame_samples * 2):
+                wait_ns = self._pacer.wait_ns(self._clock.now_ns())
+                if wait_ns:
+                    await anyio.sleep(wait_ns / NS_PER_S)
+                if self._pacer.leave(self._clock.now_ns()):
+                    self._on_late()
+                await self._play(pcm[start : start + frame_samples * 2])

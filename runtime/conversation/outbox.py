@@ -1,0 +1,85 @@
+"""What waits to be sent to the caller: bounded, in order, and with a fence that throws dead generations away."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import anyio
+
+from runtime.dialogue.agent_events import AgentEvent, ReplyAudio, ReplyText
+
+__all__ = ["Outbox", "OutboxFull"]
+
+
+class OutboxFull(Exception):
+    """More events wait than the bound allows: the caller does not read."""
+
+
+class Outbox:
+    """Single consumer. Full policy: audio waits for room (the pacer is held back); any other event raises OutboxFull.
+
+    Gauge: `waiting`.
+    """
+
+    def __init__(self, event_limit: int, audio_limit: int) -> None:
+        self._event_limit = event_limit
+        self._audio_limit = audio_limit
+        self._events: deque[AgentEvent] = deque()
+        self._audio_waiting = 0
+        self._is_closed = False
+        self._arrived = anyio.Event()
+        self._room = anyio.Event()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._events)
+
+    def put(self, event: AgentEvent) -> None:
+        """Raises OutboxFull. Ignored after `close`."""
+        if self._is_closed:
+            return
+        if len(self._events) >= self._event_limit:
+            raise OutboxFull
+        self._events.append(event)
+        self._arrived.set()
+
+    async def put_audio(self, event: ReplyAudio) -> None:
+        while self._audio_waiting >= self._audio_limit and not self._is_closed:
+            self._room = anyio.Event()
+            await self._room.wait()
+        if not self._is_closed:
+            self._audio_waiting += 1
+            self._events.append(event)
+            self._arrived.set()
+
+    def fence(self, generation: int) -> int:
+        """Throws away text and audio of generations up to `generation`; answers how many events that were."""
+        kept = deque(
+            event
+            for event in self._events
+            if not (isinstance(event, (ReplyAudio, ReplyText)) and event.generation <= generation)
+        )
+        dropped = len(self._events) - len(kept)
+        self._events = kept
+        self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in kept)
+        self._room.set()
+        return dropped
+
+    def close(self) -> None:
+        """Takes nothing more; `get` answers what is left, then None."""
+        self._is_closed = True
+        self._arrived.set()
+        self._room.set()
+
+    async def get(self) -> AgentEvent | None:
+        """The next event; None once closed and empty."""
+        while not self._events:
+            if self._is_closed:
+                return None
+            self._arrived = anyio.Event()
+            await self._arrived.wait()
+        event = self._events.popleft()
+        if isinstance(event, ReplyAudio):
+            self._audio_waiting -= 1
+            self._room.set()
+        return event

@@ -1,0 +1,96 @@
+"""What a conversation needs from outside: a link to its caller, limits, and somebody who hears what happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from runtime.dialogue.agent_events import AgentEvent
+from runtime.dialogue.caller_events import CallerEvent
+from runtime.primitives.reasons import EndReason
+
+__all__ = ["CallLink", "CallObserver", "ConversationLimits", "LinkClosed", "TurnLatency"]
+
+
+class LinkClosed(Exception):
+    """The link to the caller is gone; `reason` says how, as far as the link can know."""
+
+    def __init__(self, reason: EndReason) -> None:
+        self.reason = reason
+        super().__init__(reason.value)
+
+
+class CallLink(Protocol):
+    """One caller on one wire. One task receives, one sends."""
+
+    async def receive(self) -> CallerEvent:
+        """The next event. Raises LinkClosed. Cancelling loses no event that a later call would not return."""
+        ...
+
+    async def send(self, event: AgentEvent) -> None:
+        """Puts an event on the wire; waits while the caller does not read. Raises LinkClosed. After a cancel the link may only
+        be dropped."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationLimits:
+    """Bounds of one session. Durations in seconds.
+
+    Attributes:
+        first_message_s: how long an attached caller may stay silent before the first valid message.
+        idle_s: longest time without any message of the caller.
+        maximum_s: longest session.
+        slow_caller_s: longest time that one event may wait for the caller to read.
+        lead_ms: how far the agent's audio is sent ahead of play-out. More rides out longer gaps; less can be taken back.
+        outbox_events: events that may wait for the caller.
+        outbox_audio_frames: 20 ms frames among them.
+    """
+
+    first_message_s: float = 10.0
+    idle_s: float = 120.0
+    maximum_s: float = 1200.0
+    slow_caller_s: float = 10.0
+    lead_ms: int = 200
+    outbox_events: int = 1024
+    outbox_audio_frames: int = 25
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLatency:
+    """Milliseconds from the last voiced sample's arrival to the turn's end, the transcript, the first text, the first audio."""
+
+    decided_ms: float
+    transcript_ms: float
+    first_text_ms: float
+    first_audio_ms: float
+
+
+class CallObserver(Protocol):
+    """Hears what happens in one call; must not block or raise."""
+
+    def started(self) -> None:
+        """The first valid message came."""
+        ...
+
+    def ended(self, reason: EndReason) -> None:
+        """The end is decided; called exactly once, before anything that may take time."""
+        ...
+
+    def speaking(self, is_speaking: bool) -> None:
+        """Whether one side is speaking or a reply is being made."""
+        ...
+
+    def turn_measured(self, latency: TurnLatency) -> None: ...
+
+    def audio_was_late(self) -> None:
+        """A frame left after its play-out time."""
+        ...
+
+    def stale_dropped(self, events: int) -> None:
+        """Events of a dead generation were thrown away at the fence."""
+        ...
+
+    def agent_failed(self, error: Exception) -> None:
+        """The agent's code or one of its tools raised something that it should not."""
+        ...

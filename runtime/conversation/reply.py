@@ -1,0 +1,88 @@
+"""One reply of the agent: its text streamed, its tools run, its speech sent; and how much of it was heard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Final
+
+import anyio
+
+from runtime.conversation.mouth import Mouth
+from runtime.conversation.tool_runner import ToolRunner
+from runtime.dialogue.agent import Agent, Turn
+from runtime.dialogue.agent_events import AgentEvent, ReplyText
+from runtime.engines.speech_text import SentenceCutter
+
+__all__ = ["APOLOGY", "Reply"]
+
+APOLOGY: Final = "I am sorry, something went wrong on my side. Please say that again."
+
+
+class Reply:
+    """Runs once. After a cancel nothing more is emitted: the caller of `run` fences the generation first."""
+
+    def __init__(
+        self,
+        generation: int,
+        item_id: str,
+        previous_item_id: str,
+        mouth: Mouth,
+        tools: ToolRunner,
+        emit: Callable[[AgentEvent], None],
+        on_fault: Callable[[Exception], None],
+        on_first_text: Callable[[], None],
+    ) -> None:
+        self.generation = generation
+        self.item_id = item_id
+        self.previous_item_id = previous_item_id
+        self.mouth = mouth
+        self.tools = tools
+        self.text = ""
+        self.has_failed = False
+        self.scope = anyio.CancelScope()
+        self._emit = emit
+        self._on_fault = on_fault
+        self._on_first_text = on_first_text
+
+    async def run(self, agent: Agent, turn: Turn, finished: Callable[[], Awaitable[None]]) -> None:
+        """Speaks the whole answer, then awaits `finished`; returns at once when `scope` is cancelled."""
+        with self.scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self.mouth.run)
+                cutter = SentenceCutter()
+                await self._stream(agent, turn, cutter)
+                for piece in cutter.flush():
+                    await self.mouth.say(piece)
+                self.mouth.finish()
+            await finished()
+
+    async def _stream(self, agent: Agent, turn: Turn, cutter: SentenceCutter) -> None:
+        try:
+            deltas = agent.reply(turn)
+            try:
+                async for delta in deltas:
+                    await self._say(delta, cutter)
+            finally:
+                await _close(deltas)
+        except Exception as error:
+            # The author's code: a fault becomes speech, never a dropped call.
+            self._on_fault(error)
+            self.has_failed = True
+            await self._say((" " if self.text else "") + APOLOGY, cutter)
+
+    async def _say(self, delta: str, cutter: SentenceCutter) -> None:
+        if not delta:
+            return
+        if not self.text:
+            self._on_first_text()
+        self.text += delta
+        self._emit(ReplyText(self.generation, delta))
+        for piece in cutter.feed(delta):
+            await self.mouth.say(piece)
+
+
+async def _close(deltas: AsyncIterator[str]) -> None:
+    """Ends the author's generator now, so that its own clean-up runs inside the reply; time-limited, whatever it does."""
+    if isinstance(deltas, AsyncGenerator):
+        with anyio.move_on_after(1.0, shield=True):
+            await deltas.aclose()
