@@ -163,11 +163,13 @@ class _Call:
         self._meter = meter
         self._log = log
 
-    def started(self) -> None:
+    def started(self) -> bool:
         now_ns = self._clock.now_ns()
-        if self._ledger.start(self._leg, now_ns):
-            self._meter.session_started((now_ns - self._leg.reserved_at_ns) / NS_PER_MS)
-            self._log.info("session started")
+        if not self._ledger.start(self._leg, now_ns):
+            return False
+        self._meter.session_started((now_ns - self._leg.reserved_at_ns) / NS_PER_MS)
+        self._log.info("session started")
+        return True
 
     def ended(self, reason: EndReason) -> None:
         was_started = self._leg.started_at_ns > 0

@@ -145,7 +145,9 @@ class Conversation:
             self._last_message_ns = self._clock.now_ns()
             if not self._has_started and not isinstance(event, Invalid):
                 self._has_started = True
-                self._observer.started()
+                if not self._observer.started():
+                    self.stop(EndReason.NEVER_SPOKE)
+                    return
             try:
                 await self._obey(event)
             except OutboxFull:

@@ -69,8 +69,8 @@ class TurnLatency:
 class CallObserver(Protocol):
     """Hears what happens in one call; must not block or raise."""
 
-    def started(self) -> None:
-        """The first valid message came."""
+    def started(self) -> bool:
+        """The first valid message came. False where the place is no longer held: the session must not go on."""
         ...
 
     def ended(self, reason: EndReason) -> None:
