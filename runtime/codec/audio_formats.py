@@ -64,7 +64,8 @@ def _mulaw_encoded() -> NDArray[np.uint8]:
     exponent = np.floor(np.log2(magnitude)).astype(np.int32) - 7
     mantissa = (magnitude >> (exponent + 3)) & 0x0F
     sign = np.where(value < 0, 0x80, 0)
-    return (~(sign | (exponent << 4) | mantissa) & 0xFF).astype(np.uint8)
+    codes: NDArray[np.uint8] = (~(sign | (exponent << 4) | mantissa) & 0xFF).astype(np.uint8)
+    return codes
 
 
 @cache

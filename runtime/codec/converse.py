@@ -25,12 +25,12 @@ __all__ = ["BrokenContract", "ConverseDecoder", "ConverseEncoder", "settings_fro
 
 _LONGEST_CHUNK_BYTES: Final = 64 * 1024
 _LONGEST_TEXT: Final = 16 * 1024
-_ENCODINGS: Final[Mapping[int, AudioEncoding]] = {
-    pb.AUDIO_ENCODING_PCM16: AudioEncoding.PCM16,
-    pb.AUDIO_ENCODING_MULAW: AudioEncoding.MULAW,
-    pb.AUDIO_ENCODING_ALAW: AudioEncoding.ALAW,
+_NUMBERS: Final[Mapping[AudioEncoding, pb.AudioEncoding.ValueType]] = {
+    AudioEncoding.PCM16: pb.AUDIO_ENCODING_PCM16,
+    AudioEncoding.MULAW: pb.AUDIO_ENCODING_MULAW,
+    AudioEncoding.ALAW: pb.AUDIO_ENCODING_ALAW,
 }
-_NUMBERS: Final = {encoding: number for number, encoding in _ENCODINGS.items()}
+_ENCODINGS: Final[Mapping[int, AudioEncoding]] = {number: encoding for encoding, number in _NUMBERS.items()}
 _STATUSES: Final = {
     ev.ReplyStatus.COMPLETED: pb.REPLY_STATUS_COMPLETED,
     ev.ReplyStatus.INTERRUPTED: pb.REPLY_STATUS_CANCELLED,
