@@ -203,7 +203,10 @@ class Conversation:
                 self._turns.correct_heard(played_ms)
             case Invalid(code, message, event_id, parameter):
                 self.emit(SoftError(code, message, event_id, parameter))
-            case Goodbye():
+            case Goodbye(after_reply):
+                if after_reply:
+                    await self._turns.wait_until_quiet()
+                    await self._outbox.wait_until_taken()
                 self.stop(EndReason.CLOSED_BY_CALLER)
             case _:
                 assert_never(event)

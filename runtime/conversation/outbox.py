@@ -29,6 +29,7 @@ class Outbox:
         self._is_closed = False
         self._arrived = anyio.Event()
         self._room = anyio.Event()
+        self._taken = anyio.Event()
 
     @property
     def waiting(self) -> int:
@@ -74,12 +75,20 @@ class Outbox:
     async def get(self) -> AgentEvent | None:
         """The next event; None once closed and empty."""
         while not self._events:
+            self._taken.set()
             if self._is_closed:
                 return None
             self._arrived = anyio.Event()
             await self._arrived.wait()
         event = self._events.popleft()
+        if self._taken.is_set():
+            self._taken = anyio.Event()
         if isinstance(event, ReplyAudio):
             self._audio_waiting -= 1
             self._room.set()
         return event
+
+    async def wait_until_taken(self) -> None:
+        """Returns when the consumer has come back for more and found nothing: all that was put has been sent."""
+        while self._events or not self._taken.is_set():
+            await self._taken.wait()

@@ -97,7 +97,7 @@ class _Transcription:
 
 
 class TurnTaker:
-    """The turns of one session. Methods other than `hear` never wait."""
+    """The turns of one session. Methods other than `hear` and `wait_until_quiet` never wait."""
 
     def __init__(
         self,
@@ -130,6 +130,7 @@ class TurnTaker:
         self._open_item_id = ""
         self._last_item_id = ""
         self._wants_reply = False
+        self._became_quiet = anyio.Event()
 
     def configure(self, settings: SessionSettings) -> None:
         self._settings = settings
@@ -187,6 +188,12 @@ class TurnTaker:
         now_ns = self._clock.now_ns()
         self._answer(_TurnClock(now_ns, now_ns, now_ns))
 
+    async def wait_until_quiet(self) -> None:
+        """Returns when nobody speaks and no reply is on its way."""
+        while self._floor is not Floor.LISTENING:
+            self._became_quiet = anyio.Event()
+            await self._became_quiet.wait()
+
     def interrupt(self, event_id: str) -> None:
         if self._happen(Happening.INTERRUPT) is Action.NOTHING_TO_CANCEL:
             self._stage.emit(SoftError("response_cancel_not_active", "no reply is running", event_id))
@@ -207,6 +214,8 @@ class TurnTaker:
         elif action is Action.CANCEL:
             self._stop_reply(ReplyStatus.CANCELLED)
         self._observer.speaking(self._floor is not Floor.LISTENING)
+        if self._floor is Floor.LISTENING:
+            self._became_quiet.set()
         return action
 
     def _turn_over(self, utterance: Utterance) -> None:

@@ -86,7 +86,9 @@ class EndOfInput:
 
 @dataclass(frozen=True, slots=True)
 class Goodbye:
-    """The caller ends the session."""
+    """The caller ends the session: now, or when the running reply is over."""
+
+    after_reply: bool = False
 
 
 @dataclass(frozen=True, slots=True)

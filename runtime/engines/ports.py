@@ -64,8 +64,11 @@ class SpeechSynthesizer(Protocol):
     @property
     def sample_rate_hz(self) -> int: ...
 
-    async def synthesize(self, text: str) -> Samples:
-        """Speaks one sentence or clause (at most 1,000 characters). Empty for text without anything to pronounce."""
+    async def synthesize(self, text: str, *, is_first: bool = False) -> Samples:
+        """Speaks one sentence or clause (at most 1,000 characters). Empty for text without anything to pronounce.
+
+        `is_first`: the caller waits in silence for it, so it goes before the rest of replies that already play.
+        """
         ...
 
 

@@ -1,0 +1,137 @@
+"""`VoiceAgent/Converse`: a call over gRPC."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn, TypeAlias
+
+import anyio
+import grpc
+from grpc import aio
+
+from protos.switchboard.v1 import voice_pb2 as pb
+from protos.switchboard.v1 import voice_pb2_grpc
+from runtime.codec.converse import BrokenContract, ConverseDecoder, ConverseEncoder, settings_from
+from runtime.conversation.calls import Calls
+from runtime.conversation.ports import LinkClosed
+from runtime.dialogue.agent_events import AgentEvent
+from runtime.dialogue.caller_events import CallerEvent, Configure, EndOfInput, Goodbye
+from runtime.dialogue.session_settings import SessionSettings
+from runtime.primitives.errors import Fault, VoiceError
+from runtime.primitives.reasons import EndReason
+from runtime.session.ledger import DuplicateSession, UnknownTicket
+from runtime.transport.place import DirectForbidden, PlaceRefused, Places
+from runtime.wire.close_codes import GRPC_STATUS_BY_END, GRPC_STATUS_BY_REFUSAL
+from runtime.wire.headers import REFUSAL_REASON_HEADER, RETRY_AFTER_MS_HEADER, TICKET_HEADER
+
+__all__ = ["ConverseService"]
+
+_Context: TypeAlias = aio.ServicerContext[pb.ConverseRequest, pb.ConverseResponse]
+_PEER: Final = re.compile(r"ipv[46]:(.*):\d+")
+
+
+class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
+    """One handler a call. A bare end of stream is no goodbye: half-close, cancel and a lost peer look alike to a reader."""
+
+    def __init__(self, calls: Calls, places: Places, first_message_s: float) -> None:
+        self._calls = calls
+        self._places = places
+        self._first_message_s = first_message_s
+
+    async def Converse(  # type: ignore[override]  # the stubs know only the generator form
+        self,
+        request_iterator: object,  # noqa: ARG002  # read() is used instead: a generator must not yield inside a task group
+        context: _Context,
+    ) -> None:
+        config = await self._configuration(context)
+        metadata = {str(key): str(value) for key, value in context.invocation_metadata() or ()}  # type: ignore[redundant-expr]  # the stubs disagree
+        try:
+            settings = settings_from(config, self._calls.default_agent)
+            leg = self._places.take(
+                ticket=metadata.get(TICKET_HEADER, ""),
+                wished_session_id=config.session_id,
+                agent=settings.agent,
+                peer_host=_host(context.peer()),
+            )
+        except BrokenContract as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except VoiceError as error:
+            await _refuse(context, error)
+        if settings.agent not in self._calls.agent_names:
+            self._calls.abandon(leg)
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"config.agent is {settings.agent[:64]!r}; not served here")
+        link = _GrpcLink(context, settings)
+        reason = await self._calls.serve(leg, settings, link)
+        status = GRPC_STATUS_BY_END[reason]
+        if status != "OK":
+            await context.abort(grpc.StatusCode[status], link.fault or reason.value)
+
+    async def _configuration(self, context: _Context) -> pb.SessionConfig:
+        try:
+            with anyio.fail_after(self._first_message_s):
+                first = await context.read()
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no configuration came; it is the first message")
+        if not isinstance(first, pb.ConverseRequest) or first.WhichOneof("payload") != "config":
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message has no config")
+        return first.config
+
+
+class _GrpcLink:
+    """The call's two directions. The configuration is the first valid message; it has come, and is handed on first.
+
+    The end of the stream after `end_of_input` is a half-close: the caller still listens, and the session ends when the running
+    reply does. Without it, the end of the stream is a lost connection.
+    """
+
+    def __init__(self, context: _Context, settings: SessionSettings) -> None:
+        self._context = context
+        self._decoder = ConverseDecoder(settings)
+        self._encoder = ConverseEncoder(settings)
+        self._next: CallerEvent | None = Configure(settings)
+        self._input_has_ended = False
+        self.fault = ""
+
+    async def receive(self) -> CallerEvent:
+        if self._next is not None:
+            event, self._next = self._next, None
+            return event
+        request = await self._context.read()
+        if not isinstance(request, pb.ConverseRequest):
+            if self._input_has_ended:
+                return Goodbye(after_reply=True)
+            raise LinkClosed(EndReason.CONNECTION_LOST)
+        try:
+            event = self._decoder.decode(request)
+        except BrokenContract as error:
+            self.fault = str(error)
+            raise LinkClosed(EndReason.PROTOCOL_ERROR) from None
+        self._next = self._decoder.follow_up(event)
+        self._input_has_ended = self._input_has_ended or isinstance(event, EndOfInput)
+        return event
+
+    async def send(self, event: AgentEvent) -> None:
+        try:
+            for response in self._encoder.encode(event):
+                await self._context.write(response)
+        except (aio.AbortError, grpc.RpcError, aio.UsageError) as error:
+            raise LinkClosed(EndReason.CONNECTION_LOST) from error
+
+
+async def _refuse(context: _Context, error: VoiceError) -> NoReturn:
+    match error:
+        case PlaceRefused():
+            trailers = ((REFUSAL_REASON_HEADER, error.reason.value), (RETRY_AFTER_MS_HEADER, str(error.retry_after_ms)))
+            await context.abort(grpc.StatusCode[GRPC_STATUS_BY_REFUSAL[error.reason]], str(error), trailers)
+        case DuplicateSession():
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
+        case DirectForbidden() | UnknownTicket():
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+    code = grpc.StatusCode.INVALID_ARGUMENT if error.fault is Fault.PEER else grpc.StatusCode.INTERNAL
+    await context.abort(code, str(error))
+
+
+def _host(peer: str) -> str:
+    """The address part of grpc's peer name; other kinds (unix sockets) are this machine's."""
+    matched = _PEER.fullmatch(peer.replace("%5B", "[").replace("%5D", "]"))
+    return matched.group(1) if matched else "127.0.0.1"
