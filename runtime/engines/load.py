@@ -1,0 +1,72 @@
+"""Loads the engines of a process once, and makes the first call as fast as the second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+
+from runtime.engines.hibari import HibariSynthesizer
+from runtime.engines.loaded import LoadedEngines
+from runtime.engines.silero_vad import SileroVad
+from runtime.engines.synthetic import synthetic_engines
+from runtime.engines.whisper import WhisperRecognizer
+from runtime.engines.worker import WorkerPool
+
+__all__ = ["EngineKind", "EngineSettings", "load_engines"]
+
+
+class EngineKind(StrEnum):
+    MODELS = "models"
+    """Silero, Whisper and hibari, from the voice extra."""
+    SYNTHETIC = "synthetic"
+    """No models, for tests: see `synthetic`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """How the engines of one process run.
+
+    Attributes:
+        kind: which set.
+        worker_threads: how many recognitions and syntheses run at once, at least 1. Default 2: what a call costs was measured
+            on two cores; more threads than cores only make every caller wait longer.
+        queue_limit: how many of them may wait, at least 1. Default 64: at 0.1 s each on two threads the last one would wait
+            3 s, after which an answer is no use to a caller.
+    """
+
+    kind: EngineKind = EngineKind.MODELS
+    worker_threads: int = 2
+    queue_limit: int = 64
+
+
+def load_engines(settings: EngineSettings | None = None) -> LoadedEngines:
+    """Loads and warms every engine, which takes about two seconds.
+
+    Blocks and needs no running event loop, so an application calls it in a thread.
+    Raises ModelUnavailable, naming the model, what was looked for and the fix, where a package or model is missing or a model is
+    not the one that was tested. Nothing is ever downloaded.
+    """
+    settings = settings or EngineSettings()
+    if settings.kind is EngineKind.SYNTHETIC:
+        return synthetic_engines()
+    pool = WorkerPool(settings.worker_threads, settings.queue_limit)
+    try:
+        recognizer = WhisperRecognizer(pool, settings.worker_threads)
+        synthesizer = HibariSynthesizer(pool)
+        vad = SileroVad()
+    except BaseException:
+        pool.close()
+        raise
+    _run_in_parallel([recognizer.warm_up] * settings.worker_threads + [synthesizer.warm_up, vad.warm_up])
+    return LoadedEngines(
+        vad=vad, recognizer=recognizer, synthesizer=synthesizer, waiting=pool.waiting, closers=(pool.close, vad.close)
+    )
+
+
+def _run_in_parallel(works: list[Callable[[], None]]) -> None:
+    """All at once, so that every one of the recogniser's own threads gets a first job. Raises the first error."""
+    with ThreadPoolExecutor(len(works), "warm-up") as executor:
+        for future in [executor.submit(work) for work in works]:
+            future.result()

@@ -1,0 +1,141 @@
+"""The native threads that all engines of a process share, and who goes first when they are busy."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Generic, TypeVar
+
+from runtime.engines.completion import Completion
+from runtime.engines.errors import EngineBusy, EngineClosed
+
+__all__ = ["Priority", "WorkerPool"]
+
+T = TypeVar("T")
+
+
+class Priority(IntEnum):
+    """What runs first; equal priorities run in order of arrival. Gaps leave room for end of turn and partial transcripts.
+
+    A caller who waits in silence comes first, the rest of a reply that already plays can wait.
+    """
+
+    FIRST_SPEECH = 10
+    TRANSCRIPT = 30
+    SPEECH = 40
+
+
+@dataclass(order=True, slots=True)
+class _Job(Generic[T]):
+    priority: int
+    sequence: int
+    work: Callable[[], T] = field(compare=False)
+    completion: Completion[T] = field(compare=False)
+
+    def run(self) -> None:
+        try:
+            value = self.work()
+        except BaseException as error:  # whatever it is belongs to the waiter, who would otherwise wait for ever
+            self.completion.fail(error)
+        else:
+            self.completion.succeed(value)
+
+
+class WorkerPool:
+    """A fixed number of threads taking jobs from one bounded priority queue.
+
+    Built without a running event loop; `run` may be awaited from any asyncio or uvloop loop. The threads are daemons, so that a
+    process that dies without `close` is not held up.
+
+    Args:
+        threads: how many jobs run at once, at least 1. Inference is native code that releases the interpreter lock.
+        queue_limit: how many jobs may wait, at least 1.
+    """
+
+    def __init__(self, threads: int, queue_limit: int, name: str = "engines") -> None:
+        if threads < 1 or queue_limit < 1:
+            raise ValueError(f"threads is {threads}, queue_limit is {queue_limit}; allowed: at least 1")
+        self._name = name
+        self._queue_limit = queue_limit
+        self._changed = threading.Condition()
+        self._queue: list[_Job[object]] = []
+        self._sequence = 0
+        self._running = 0
+        self._is_closed = False
+        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def waiting(self) -> int:
+        """How many jobs wait for a thread. Never above the limit."""
+        return len(self._queue)
+
+    def running(self) -> int:
+        """How many jobs run at this instant."""
+        return self._running
+
+    async def run(self, priority: Priority, work: Callable[[], T]) -> T:
+        """Runs `work` in one of the threads and answers what it returned, or raises what it raised.
+
+        A cancelled wait takes a job that has not started out of the queue; one that has started runs to its end and its result
+        is dropped. Raises EngineBusy at once where the queue is full, EngineClosed after or during `close`.
+        """
+        completion: Completion[T] = Completion()
+        job = self._enqueue(priority, work, completion)
+        try:
+            return await completion.wait()
+        except BaseException:
+            self._withdraw(job)
+            raise
+
+    def close(self) -> None:
+        """Fails what waits with EngineClosed, lets what runs finish (under half a second of inference), ends the threads.
+
+        Blocks meanwhile, so an event loop calls it in a thread. A second call does nothing more.
+        """
+        with self._changed:
+            self._is_closed = True
+            dropped, self._queue = self._queue, []
+            self._changed.notify_all()
+        for job in dropped:
+            job.completion.fail(EngineClosed(self._name))
+        for thread in self._threads:
+            thread.join()
+
+    def _enqueue(self, priority: Priority, work: Callable[[], T], completion: Completion[T]) -> _Job[T]:
+        with self._changed:
+            if self._is_closed:
+                raise EngineClosed(self._name)
+            if len(self._queue) >= self._queue_limit:
+                raise EngineBusy(self._name, self._queue_limit)
+            self._sequence += 1
+            job = _Job(int(priority), self._sequence, work, completion)
+            heapq.heappush(self._queue, job)  # type: ignore[misc]  # the queue holds jobs of any result type
+            self._changed.notify()
+            return job
+
+    def _withdraw(self, job: _Job[T]) -> None:
+        """Takes a job that never started out at once: the bound counts waiting callers, not their remains."""
+        with self._changed:
+            if job in self._queue:
+                self._queue.remove(job)  # type: ignore[arg-type]
+                heapq.heapify(self._queue)
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            job.run()
+            del job  # a thread that waits for work must not keep the last utterance alive
+            with self._changed:
+                self._running -= 1
+
+    def _next(self) -> _Job[object] | None:
+        with self._changed:
+            while not self._queue:
+                if self._is_closed:
+                    return None
+                self._changed.wait()
+            self._running += 1
+            return heapq.heappop(self._queue)
