@@ -82,6 +82,11 @@ def _only(context: FilterContext) -> Bools | None:
     return context.view.mask(("only", only), lambda row: row.runtime_id == only) if only else None
 
 
+def _not_avoided(context: FilterContext) -> Bools | None:
+    avoid = context.request.avoid
+    return context.view.mask(("avoid", avoid), lambda row: row.runtime_id not in avoid) if avoid else None
+
+
 def _not_overloaded(context: FilterContext) -> Bools:
     return ~context.view.columns.overloaded
 
@@ -107,6 +112,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
     Filter("version", RefusalReason.UNSUITABLE, _version),
     Filter("elsewhere", RefusalReason.UNSUITABLE, _only),
     Filter("enrolled", RefusalReason.UNREACHABLE, _enrolled),
+    Filter("failed_before", RefusalReason.UNREACHABLE, _not_avoided),
     Filter("ready", RefusalReason.NOT_READY, _ready),
     Filter("fresh_report", RefusalReason.STALE_REPORT, _fresh),
     Filter("context_window", RefusalReason.NO_HEADROOM, _context_window),

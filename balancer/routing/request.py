@@ -30,5 +30,7 @@ class PlacementRequest:
     context_window: int = 0
     """Tokens."""
     priority: Priority = Priority.NORMAL
+    avoid: frozenset[str] = frozenset()
+    """Runtimes that failed this very placement after they had admitted it."""
     only_runtime: str = ""
     """Where a live reservation of the same leg already is: asking again must not take a second place."""

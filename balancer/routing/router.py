@@ -61,6 +61,13 @@ class Router:
         candidates = tuple(_candidate(view.row(index), self.policy.score(view, index), now_ns) for index in order)
         return self._decision(context, considered, removed, left, candidates, cross_region=cross_region)
 
+    def standing(self, view: FleetView, now_ns: int) -> dict[str, RuntimeRefusal]:
+        """Who would get nothing from a request without needs, and why; for people to look at. O(n), slow."""
+        context = FilterContext(
+            PlacementRequest(""), view, now_ns, self.max_report_age_ns, self.policy.caps_by_effective_capacity
+        )
+        return {each.runtime_id: each for each in _refusals(context)}
+
     def _decision(
         self,
         context: FilterContext,
@@ -130,6 +137,8 @@ def _detail(row: RuntimeRow, step: Filter, context: FilterContext) -> str:
             return "the session already has its place at another runtime"
         case "enrolled":
             return row.ineligible
+        case "failed_before":
+            return "admitted the call but could not be reached for it"
         case "ready":
             return f"state is {row.state.value}"
         case "fresh_report":

@@ -1,0 +1,118 @@
+"""Every setting of the balancer: default, unit, allowed range and why. File < environment (SWITCHBOARD_BALANCER_*) < flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from balancer.capacity.effective_capacity import CapacityRule
+from balancer.fleet.membership import MembershipRule
+from balancer.routing.policies import POLICIES
+from balancer.routing.version import parse_version
+from runtime.primitives.errors import SettingError
+from runtime.primitives.settings import setting
+
+__all__ = ["BalancerSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class BalancerSettings:
+    """Raises SettingError for combinations that cannot work, with the numbers."""
+
+    balancer_id: str = setting("balancer-1", "name of this balancer, unique among those of one fleet", not_empty=True)
+    policy: str = setting("session_aware", "how a runtime is chosen among those with room", one_of=tuple(POLICIES))
+
+    public_host: str = setting(
+        "127.0.0.1", "where callers connect (HTTP and WebSocket); loopback unless you say so", not_empty=True
+    )
+    public_port: int = setting(8080, "callers' port; 0: chosen by the system", at_least=0, at_most=65535)
+    operator_host: str = setting("127.0.0.1", "dashboard, fleet and metrics; unauthenticated, so loopback", not_empty=True)
+    operator_port: int = setting(8081, "operators' port; 0: chosen by the system", at_least=0, at_most=65535)
+    control_host: str = setting("127.0.0.1", "where runtimes enroll (gRPC); unauthenticated, so loopback", not_empty=True)
+    control_port: int = setting(8082, "runtimes' port; 0: chosen by the system", at_least=0, at_most=65535)
+
+    target_utilisation: float = setting(0.8, "T: utilisation to fill a runtime to", unit="share", above=0.0, at_most=1.0)
+    window_s: float = setting(10.0, "W: averaging window of the session rate", unit="s", above=0.0, at_most=3600.0)
+    scaler: float = setting(2.0, "S: how cautiously estimated headroom is used", at_least=1.0, at_most=100.0)
+    cold_allowance: int = setting(
+        4, "effective capacity of a runtime without sessions", unit="sessions", at_least=0, at_most=100_000
+    )
+
+    report_interval_ms: int = setting(1000, "wanted interval of load reports", unit="ms", at_least=100, at_most=60_000)
+    report_max_age_ms: int = setting(
+        3000, "an older report is not decided on; three intervals, so that one lost report is harmless", unit="ms",
+        at_least=200, at_most=600_000,
+    )  # fmt: skip
+    heartbeat_interval_ms: int = setting(1000, "what runtimes are told to beat at", unit="ms", at_least=50, at_most=60_000)
+    heartbeat_misses: int = setting(3, "beats that may be missed within half a lease", at_least=1, at_most=100)
+    suspect_after_ms: int = setting(
+        2500,
+        "silence after which a runtime gets nothing new; 2.5 beats, seen within 3 s",
+        unit="ms",
+        at_least=100,
+        at_most=600_000,
+    )
+    lease_ttl_ms: int = setting(
+        10_000,
+        "silence after which a runtime is forgotten; above 2 x heartbeat x misses",
+        unit="ms",
+        at_least=200,
+        at_most=3_600_000,
+    )
+    lost_grace_ms: int = setting(
+        1000, "time a runtime has to enroll again before its legs are lost", unit="ms", at_least=0, at_most=60_000
+    )
+    sweep_interval_ms: int = setting(100, "how often silence is looked at", unit="ms", at_least=10, at_most=1000)
+    min_sdk_version: str = setting("0.1.0", "older runtimes are refused at enrolment", not_empty=True)
+
+    reserve_timeout_ms: int = setting(250, "how long a runtime may take to admit", unit="ms", at_least=5, at_most=10_000)
+    decision_log_size: int = setting(1000, "placements kept with their reasons", at_least=1, at_most=1_000_000)
+
+    dial_timeout_ms: int = setting(
+        2000, "TCP connect and upgrade at the runtime; a ticket lives 2 s", unit="ms", at_least=50, at_most=30_000
+    )
+    head_timeout_ms: int = setting(
+        5000, "a caller's whole request must have come by then", unit="ms", at_least=100, at_most=60_000
+    )
+    max_frame_bytes: int = setting(
+        1_048_576, "largest WebSocket frame either way", unit="bytes", at_least=1024, at_most=16_777_216
+    )
+    probe_after_ms: int = setting(20_000, "silence after which the relay pings a peer", unit="ms", at_least=100, at_most=600_000)
+    dead_after_ms: int = setting(
+        20_000, "silence after that ping at which the peer is dead", unit="ms", at_least=100, at_most=600_000
+    )
+    stalled_after_ms: int = setting(
+        10_000, "a caller that does not read for so long is cut off", unit="ms", at_least=100, at_most=600_000
+    )
+    max_connections: int = setting(
+        10_000, "callers' connections at a time; more are refused with 503", at_least=1, at_most=1_000_000
+    )
+    drain_timeout_s: float = setting(30.0, "on SIGTERM: time that calls have to finish", unit="s", at_least=0.0, at_most=86_400.0)
+    log_level: str = setting("info", "least severe log line", one_of=("debug", "info", "warning", "error"))
+
+    def __post_init__(self) -> None:
+        try:
+            self.capacity_rule()
+            self.membership_rule()
+        except ValueError as error:
+            name, _, rest = str(error).partition(" is ")
+            value, _, allowed = rest.partition("; allowed: ")
+            raise SettingError(name, value, allowed) from None
+        if self.report_max_age_ms < 2 * self.report_interval_ms:
+            raise SettingError(
+                "report_max_age_ms", self.report_max_age_ms, f"at least 2 x report_interval_ms = {2 * self.report_interval_ms}"
+            )
+        if parse_version(self.min_sdk_version) is None:
+            raise SettingError("min_sdk_version", self.min_sdk_version, "dotted integers")
+
+    def capacity_rule(self) -> CapacityRule:
+        return CapacityRule(self.target_utilisation, self.window_s, self.scaler, self.cold_allowance)
+
+    def membership_rule(self) -> MembershipRule:
+        return MembershipRule(
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            heartbeat_misses=self.heartbeat_misses,
+            suspect_after_ms=self.suspect_after_ms,
+            lease_ttl_ms=self.lease_ttl_ms,
+            lost_grace_ms=self.lost_grace_ms,
+            sweep_interval_ms=self.sweep_interval_ms,
+        )

@@ -1,0 +1,206 @@
+"""The books: every live leg by its name, and totals that only grow.
+
+    active = started + recovered + moved_in - ended - moved_out - runtime_lost
+
+Legs come and go by identity, so an event that is repeated, late or about a leg that is not in the book changes nothing.
+`recovered` are legs that were live before this balancer knew of them (its own restart), or that were given up as lost and came
+back. A leg that vanished while nobody listened ends as `unreported`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from balancer.fleet.registration import Leg
+
+__all__ = ["BookTotals", "Books", "LegChange", "LiveLeg", "Recorded", "RuntimeBook"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+_REMEMBERED: Final = 10_000
+UNREPORTED: Final = "unreported"
+
+
+class LegChange(StrEnum):
+    STARTED = "started"
+    MOVED_IN = "moved_in"
+    ENDED = "ended"
+    MOVED_OUT = "moved_out"
+
+
+class Recorded(StrEnum):
+    APPLIED = "applied"
+    DUPLICATE = "duplicate"
+    """An event that is in the book already, or about a leg that is not."""
+    GAP = "gap"
+    """Events are missing before this one: only a new enrolment tells the whole truth again."""
+    UNKNOWN = "unknown"
+    """From a life of a runtime that has no book."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLeg:
+    session_id: str
+    epoch: int
+    runtime_id: str
+    incarnation: int
+    since_ns: int
+
+
+@dataclass(slots=True)
+class RuntimeBook:
+    """The legs of one runtime life."""
+
+    ledger_version: int
+    live: dict[Leg, LiveLeg] = field(default_factory=dict)
+    disagreement: int = 0
+    """Legs that the runtime's own snapshot has more than the book, at equal ledger versions; 0: they agree."""
+    compared: int = 0
+
+
+@dataclass(slots=True)
+class BookTotals:
+    started: int = 0
+    recovered: int = 0
+    moved_in: int = 0
+    moved_out: int = 0
+    runtime_lost: int = 0
+    ended: Counter[str] = field(default_factory=Counter)
+    duplicates: int = 0
+    gaps: int = 0
+
+    @property
+    def implied_active(self) -> int:
+        arrived = self.started + self.recovered + self.moved_in
+        return arrived - sum(self.ended.values()) - self.moved_out - self.runtime_lost
+
+
+class Books:
+    """Pure: every method is one event and takes effect before it returns."""
+
+    def __init__(self) -> None:
+        self.totals = BookTotals()
+        self._books: dict[tuple[str, int], RuntimeBook] = {}
+        self._sessions: dict[str, list[LiveLeg]] = {}
+        self._known_lives: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._lost: OrderedDict[tuple[str, int, str, int], None] = OrderedDict()
+        self._last_epoch: OrderedDict[str, int] = OrderedDict()
+
+    @property
+    def active(self) -> int:
+        return sum(len(book.live) for book in self._books.values())
+
+    @property
+    def is_balanced(self) -> bool:
+        """The identities agree with the totals, and with each runtime's own count wherever both are at the same version."""
+        return self.active == self.totals.implied_active and not any(book.disagreement for book in self._books.values())
+
+    def book(self, runtime_id: str, incarnation: int) -> RuntimeBook | None:
+        return self._books.get((runtime_id, incarnation))
+
+    def where(self, session_id: str) -> tuple[LiveLeg, ...]:
+        """The live legs of a session: one, or none; two only while something is wrong."""
+        return tuple(self._sessions.get(session_id, ()))
+
+    def last_epoch(self, session_id: str) -> int:
+        """The highest epoch seen of a session that is live or ended lately; 0: none."""
+        return self._last_epoch.get(session_id, 0)
+
+    def enroll(self, runtime_id: str, incarnation: int, live: Iterable[Leg], ledger_version: int, now_ns: int) -> None:
+        """The whole truth of one life. Books of other lives of the runtime are not touched: `lose` them."""
+        key = (runtime_id, incarnation)
+        listed = set(live)
+        book = self._books.get(key)
+        if book is None:
+            book = self._books[key] = RuntimeBook(ledger_version)
+        for leg in [leg for leg in book.live if leg not in listed]:
+            self._close(book, leg)
+            self.totals.ended[UNREPORTED] += 1
+        for leg in sorted(listed.difference(book.live)):
+            # A life that we knew told us of every start but those that its broken stream swallowed.
+            if key in self._known_lives and (*key, *leg) not in self._lost:
+                self.totals.started += 1
+            else:
+                self.totals.recovered += 1
+            self._open(book, key, leg, now_ns)
+        book.ledger_version = ledger_version
+        book.disagreement = 0
+        _remember(self._known_lives, key, None)
+
+    def record(
+        self, runtime_id: str, incarnation: int, leg: Leg, change: LegChange, reason: str, ledger_version: int, now_ns: int
+    ) -> Recorded:
+        """One leg event. On GAP nothing is changed but the count of gaps."""
+        key = (runtime_id, incarnation)
+        book = self._books.get(key)
+        if book is None:
+            return Recorded.UNKNOWN
+        if ledger_version <= book.ledger_version:
+            self.totals.duplicates += 1
+            return Recorded.DUPLICATE
+        if ledger_version != book.ledger_version + 1:
+            self.totals.gaps += 1
+            return Recorded.GAP
+        book.ledger_version = ledger_version
+        arrives = change in (LegChange.STARTED, LegChange.MOVED_IN)
+        if arrives == (leg in book.live):
+            self.totals.duplicates += 1
+            return Recorded.DUPLICATE
+        match change:
+            case LegChange.STARTED:
+                self.totals.started += 1
+                self._open(book, key, leg, now_ns)
+            case LegChange.MOVED_IN:
+                self.totals.moved_in += 1
+                self._open(book, key, leg, now_ns)
+            case LegChange.ENDED:
+                self._close(book, leg)
+                self.totals.ended[reason or "unstated"] += 1
+            case LegChange.MOVED_OUT:
+                self._close(book, leg)
+                self.totals.moved_out += 1
+        return Recorded.APPLIED
+
+    def lose(self, runtime_id: str, incarnation: int) -> tuple[LiveLeg, ...]:
+        """The life is over without goodbye: its legs leave as `runtime_lost`. Again: nothing more."""
+        book = self._books.pop((runtime_id, incarnation), None)
+        if book is None:
+            return ()
+        lost = tuple(book.live.values())
+        for leg in list(book.live):
+            self._close(book, leg)
+            self.totals.runtime_lost += 1
+            _remember(self._lost, (runtime_id, incarnation, *leg), None)
+        return lost
+
+    def compare(self, runtime_id: str, incarnation: int, ledger_version: int, active: int) -> None:
+        """A snapshot's own count, against the book where both are at the same version."""
+        book = self._books.get((runtime_id, incarnation))
+        if book is not None and book.ledger_version == ledger_version:
+            book.disagreement = active - len(book.live)
+            book.compared += 1
+
+    def _open(self, book: RuntimeBook, key: tuple[str, int], leg: Leg, now_ns: int) -> None:
+        made = LiveLeg(*leg, *key, now_ns)
+        book.live[leg] = made
+        self._sessions.setdefault(made.session_id, []).append(made)
+        _remember(self._last_epoch, made.session_id, max(made.epoch, self._last_epoch.get(made.session_id, 0)))
+
+    def _close(self, book: RuntimeBook, leg: Leg) -> None:
+        gone = book.live.pop(leg)
+        legs = self._sessions[gone.session_id]
+        legs.remove(gone)
+        if not legs:
+            del self._sessions[gone.session_id]
+
+
+def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
+    """Bounded memory of things past: the least recently written leave."""
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > _REMEMBERED:
+        memory.popitem(last=False)

@@ -1,0 +1,278 @@
+"""The fleet as one balancer sees it: members, their trusted reports, the books, and the view that the router decides on.
+
+Single-threaded and without I/O: the servicer, the report watches and the placer call it from one event loop, and every call
+has its full effect before it returns, so the next decision sees it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from balancer.capacity.effective_capacity import CapacityRule, effective_capacity
+from balancer.capacity.freshness import ReportOrder, order_of
+from balancer.capacity.in_flight import InFlight
+from balancer.capacity.overload import OverloadLatch
+from balancer.capacity.report_check import TrustedReport, check_report
+from balancer.fleet.books import Books, LegChange, Recorded
+from balancer.fleet.membership import Change, ChangeKind, EnrollOutcome, Member, Membership, MembershipRule
+from balancer.fleet.registration import Leg, Registration
+from balancer.routing.fleet_view import FleetView, RuntimeRow
+from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
+
+__all__ = ["BalancerLife", "Fleet", "FleetEvent", "ReportCounts", "Seat"]
+
+_WORST_FIRST = (RuntimeState.OFFLINE, RuntimeState.DRAINING, RuntimeState.STARTING, RuntimeState.READY)
+
+
+@dataclass(frozen=True, slots=True)
+class BalancerLife:
+    """Who we are, to runtimes: an id and an incarnation that grows with every start."""
+
+    balancer_id: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEvent:
+    """Something about one runtime that is worth a log line and a number."""
+
+    kind: str
+    runtime_id: str
+    incarnation: int
+    legs: int = 0
+
+
+@dataclass(slots=True)
+class ReportCounts:
+    taken: int = 0
+    duplicate: int = 0
+    reordered: int = 0
+    unknown_runtime: int = 0
+    dropped_fields: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Seat:
+    """What we hold of one runtime life beside its membership."""
+
+    member: Member
+    flight: InFlight = field(default_factory=InFlight)
+    latch: OverloadLatch = field(default_factory=OverloadLatch)
+    report: TrustedReport | None = None
+    arrived_ns: int | None = None
+
+
+class Fleet:
+    def __init__(
+        self,
+        life: BalancerLife,
+        capacity: CapacityRule,
+        membership: MembershipRule,
+        now_ns: int,
+        observe: Callable[[FleetEvent], None] | None = None,
+    ) -> None:
+        self.life = life
+        self.capacity = capacity
+        self.membership = Membership(membership, now_ns)
+        self.books = Books()
+        self.view = FleetView()
+        self.reports = ReportCounts()
+        self._seats: dict[str, Seat] = {}
+        self._observer = observe
+
+    def _observe(self, event: FleetEvent) -> None:
+        if self._observer is not None:
+            self._observer(event)
+
+    def seat(self, runtime_id: str) -> Seat | None:
+        return self._seats.get(runtime_id)
+
+    def seats(self) -> tuple[Seat, ...]:
+        return tuple(self._seats.values())
+
+    # Enrolment
+
+    def enroll(self, facts: Registration, now_ns: int) -> EnrollOutcome:
+        """Takes a life into the fleet, with every leg it has. OLDER changes nothing."""
+        outcome, before = self.membership.enroll(facts, now_ns)
+        if outcome is EnrollOutcome.OLDER:
+            return outcome
+        if outcome is EnrollOutcome.REPLACED and before is not None:
+            self._lose(before, "replaced")
+        member = self.membership.get(facts.runtime_id)
+        assert member is not None
+        seat = self._seats.get(facts.runtime_id)
+        if outcome is EnrollOutcome.RETURNED and seat is not None:
+            seat.member = member  # placements in flight and the last report are still this life's
+        else:
+            self._seats[facts.runtime_id] = seat = Seat(member)
+        self.books.enroll(facts.runtime_id, facts.incarnation, facts.live, facts.ledger_version, now_ns)
+        self._publish(seat)
+        self._observe(FleetEvent(outcome.value, facts.runtime_id, facts.incarnation, len(facts.live)))
+        return outcome
+
+    def heard(self, member: Member, now_ns: int) -> None:
+        if self.membership.heard(member, now_ns):
+            self._republish(member)
+            self._event(ChangeKind.HEARD_AGAIN.value, member)
+
+    def state_changed(self, member: Member, state: RuntimeState, now_ns: int) -> None:
+        self.heard(member, now_ns)
+        if member.state is not state:
+            member.state = state
+            self._republish(member)
+            self._event(f"state_{state.value}", member)
+
+    def leg_event(self, member: Member, leg: Leg, change: LegChange, reason: str, version: int, now_ns: int) -> Recorded:
+        self.heard(member, now_ns)
+        facts = member.facts
+        return self.books.record(facts.runtime_id, facts.incarnation, leg, change, reason, version, now_ns)
+
+    def stream_ended(self, member: Member, now_ns: int) -> None:
+        """The enrol stream is over. After the state `offline` that is a goodbye: the runtime leaves now. Else it is ineligible
+        at once and has the grace to enroll again. No effect for a life that was replaced."""
+        if self.membership.get(member.facts.runtime_id) is not member:
+            return
+        if member.state is RuntimeState.OFFLINE:
+            self._forget(member, "left")
+        else:
+            self.membership.stream_lost(member, now_ns)
+            self._republish(member)
+            self._event("stream_lost", member)
+
+    def sweep(self, now_ns: int) -> list[Change]:
+        """What time alone changed; call every sweep interval. Returns the changes, which have taken effect."""
+        changes = self.membership.sweep(now_ns)
+        for change in changes:
+            match change.kind:
+                case ChangeKind.FORGOTTEN:
+                    self._forget(change.member, change.kind.value)
+                case ChangeKind.LEGS_LOST:
+                    self._lose(change.member, change.kind.value)
+                case ChangeKind.SUSPECTED | ChangeKind.HEARD_AGAIN:
+                    self._event(change.kind.value, change.member)
+            self._republish(change.member)
+        return changes
+
+    # Reports
+
+    def take_report(self, report: LoadSnapshot, untranslated: tuple[str, ...], now_ns: int) -> bool:
+        """A report that arrived just now. False: not taken (unknown life, duplicate, reordered); nothing changed but counts."""
+        seat = self._seats.get(report.runtime_id)
+        if seat is None or seat.member.facts.incarnation != report.incarnation:
+            self.reports.unknown_runtime += 1
+            return False
+        last = None if seat.report is None else (seat.report.snapshot.incarnation, seat.report.snapshot.sequence)
+        match order_of(report.incarnation, report.sequence, last):
+            case ReportOrder.DUPLICATE:
+                self.reports.duplicate += 1
+                return False
+            case ReportOrder.REORDERED:
+                self.reports.reordered += 1
+                return False
+            case ReportOrder.NEWER:
+                pass
+        trusted = check_report(report, seat.report, untranslated)
+        self.reports.taken += 1
+        self.reports.dropped_fields.update(trusted.dropped)
+        seat.report = trusted
+        seat.arrived_ns = now_ns
+        for upto in trusted.snapshot.admitted_upto:
+            if (upto.balancer_id, upto.balancer_incarnation) == (self.life.balancer_id, self.life.incarnation):
+                seat.flight.settle_upto(upto.placement_number)
+        utilisation = trusted.utilisation
+        seat.latch.update(None if utilisation is None else utilisation / self.capacity.target_utilisation)
+        self.books.compare(report.runtime_id, report.incarnation, trusted.snapshot.ledger_version, trusted.snapshot.active)
+        self._publish(seat)
+        return True
+
+    # Placements in flight
+
+    def open_placement(self, runtime_id: str) -> tuple[Seat, int] | None:
+        """Debits one placement before any I/O; None: the runtime is gone."""
+        seat = self._seats.get(runtime_id)
+        if seat is None:
+            return None
+        number = seat.flight.open()
+        self._publish_flight(seat)
+        return seat, number
+
+    def settle_placement(self, seat: Seat, number: int) -> None:
+        """The placement is contained in what the runtime told us, or will never take effect. Idempotent."""
+        if seat.flight.settle(number) and self._seats.get(seat.member.facts.runtime_id) is seat:
+            self._publish_flight(seat)
+
+    # The view
+
+    def _republish(self, member: Member) -> None:
+        seat = self._seats.get(member.facts.runtime_id)
+        if seat is not None and seat.member is member:
+            self._publish(seat)
+
+    def _publish_flight(self, seat: Seat) -> None:
+        row = self.view.get(seat.member.facts.runtime_id)
+        if row is not None:
+            self.view.put(replace(row, in_flight=seat.flight.count))
+
+    def _publish(self, seat: Seat) -> None:
+        member, facts = seat.member, seat.member.facts
+        snapshot = None if seat.report is None else seat.report.snapshot
+        utilisation = None if seat.report is None else seat.report.utilisation
+        hard_limit = facts.hard_limit if snapshot is None else snapshot.hard_limit
+        active = 0 if snapshot is None else snapshot.active
+        if snapshot is None:
+            effective = 0.0
+        else:
+            believed = self._believed_utilisation(facts.runtime_id) if utilisation is None else utilisation
+            effective = effective_capacity(active, believed, hard_limit, self.capacity)
+        states = (member.state, member.state if snapshot is None else snapshot.state)
+        self.view.put(
+            RuntimeRow(
+                runtime_id=facts.runtime_id,
+                incarnation=facts.incarnation,
+                state=min(states, key=_WORST_FIRST.index),
+                ineligible=member.ineligible,
+                arrived_ns=seat.arrived_ns,
+                active=active,
+                reserved=0 if snapshot is None else snapshot.reserved,
+                in_flight=seat.flight.count,
+                hard_limit=hard_limit,
+                effective=effective,
+                utilisation=utilisation,
+                is_overloaded=seat.latch.is_overloaded,
+                context_window_remaining=0 if snapshot is None else snapshot.context_window_remaining,
+                agents=facts.agents,
+                abilities=facts.abilities,
+                region=facts.region,
+                version=facts.comparable_version,
+            )
+        )
+
+    def _believed_utilisation(self, runtime_id: str) -> float:
+        """For a runtime whose own figure is unknown: its known peers' mean plus one deviation; without peers, the target,
+        which gives no room. Unknown is not idle."""
+        known = [row.utilisation for row in self.view.rows() if row.utilisation is not None and row.runtime_id != runtime_id]
+        if not known:
+            return self.capacity.target_utilisation
+        return statistics.fmean(known) + (statistics.pstdev(known) if len(known) > 1 else 0.0)
+
+    # Leaving
+
+    def _lose(self, member: Member, kind: str) -> None:
+        lost = self.books.lose(member.facts.runtime_id, member.facts.incarnation)
+        member.legs_are_lost = True
+        self._observe(FleetEvent(kind, member.facts.runtime_id, member.facts.incarnation, len(lost)))
+
+    def _forget(self, member: Member, kind: str) -> None:
+        self._lose(member, kind)
+        self.membership.remove(member)
+        seat = self._seats.get(member.facts.runtime_id)
+        if seat is not None and seat.member is member:
+            del self._seats[member.facts.runtime_id]
+            self.view.remove(member.facts.runtime_id)
+
+    def _event(self, kind: str, member: Member) -> None:
+        self._observe(FleetEvent(kind, member.facts.runtime_id, member.facts.incarnation))
