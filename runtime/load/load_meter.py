@@ -40,11 +40,7 @@ class RuntimeFacts:
 
 
 class LoadMeter:
-    """Measures in the background (`run`) and answers snapshots at once.
-
-    Attributes:
-        missed_audio_deadlines: counted up by whoever sends audio.
-    """
+    """Measures in the background (`run`) and answers snapshots at once."""
 
     def __init__(
         self,
@@ -69,7 +65,7 @@ class LoadMeter:
         self._startup_ms = RecentSamples(60 * NS_PER_S)
         self._sequence = 0
         self._memory_bytes = resident_bytes()
-        self.missed_audio_deadlines = 0
+        self._missed_audio_deadlines = 0
 
     async def run(self) -> None:
         """Measures as long as the process lives."""
@@ -80,6 +76,9 @@ class LoadMeter:
     def start_window(self) -> None:
         """Forgets what was measured while the models loaded."""
         self._cpu.restart(self._clock.now_ns())
+
+    def audio_was_late(self) -> None:
+        self._missed_audio_deadlines += 1
 
     def session_started(self, startup_ms: float) -> None:
         self._startup_ms.add(startup_ms, self._clock.now_ns())
@@ -110,7 +109,7 @@ class LoadMeter:
             speaking=self._ledger.speaking,
             memory_bytes=self._memory_bytes,
             loop_lag_p99_ms=self._lag_p99_ms(),
-            missed_audio_deadlines=self.missed_audio_deadlines,
+            missed_audio_deadlines=self._missed_audio_deadlines,
             startup_p99_ms=self._startup_ms.quantile(0.99, now_ns) or 0.0,
             queue_length=self._waiting_jobs(),
             abilities=facts.abilities,

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeVar, get_type_hints
 
 from runtime.primitives.errors import SettingError
 
-__all__ = ["Allowed", "environment_layer", "flag_parser", "resolve", "setting"]
+__all__ = ["Allowed", "environment_layer", "flag_parser", "from_command_line", "resolve", "setting"]
 
 T = TypeVar("T")
 _METADATA_KEY: Final = "setting"
@@ -184,3 +185,26 @@ def flag_parser(cls: type, program: str, description: str, prefix: str) -> argpa
         text = f"{declaration.help} [{declaration.allowed}; default: {shown}{unit}]"
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar="VALUE", help=text.replace("%", "%%"))
     return parser
+
+
+def from_command_line(
+    cls: type[T],
+    program: str,
+    description: str,
+    prefix: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    read_text: Callable[[str], str],
+) -> T:
+    """The settings from file < environment < flags. Raises SettingError; `--help` and unknown flags exit as argparse does."""
+    flags = vars(flag_parser(cls, program, description, prefix).parse_args(arguments))
+    path = flags.pop("config", None) or environment.get(f"{prefix}_CONFIG")
+    file_layer: Mapping[str, object] = {}
+    if path is not None:
+        try:
+            file_layer = tomllib.loads(read_text(str(path)))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingError("config", path, f"a readable TOML file ({error})") from None
+        except tomllib.TOMLDecodeError as error:
+            raise SettingError("config", path, f"a TOML file ({error})") from None
+    return resolve(cls, [file_layer, environment_layer(cls, environment, prefix), flags])

@@ -44,7 +44,7 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
         context: _Context,
     ) -> None:
         config = await self._configuration(context)
-        metadata = {str(key): str(value) for key, value in context.invocation_metadata() or ()}  # type: ignore[redundant-expr]  # the stubs disagree
+        metadata = {str(key): str(value) for key, value in context.invocation_metadata() or ()}
         try:
             settings = settings_from(config, self._calls.default_agent)
             leg = self._places.take(
@@ -69,10 +69,10 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
     async def _configuration(self, context: _Context) -> pb.SessionConfig:
         try:
             with anyio.fail_after(self._first_message_s):
-                first = await context.read()
+                first = await _read(context)
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no configuration came; it is the first message")
-        if not isinstance(first, pb.ConverseRequest) or first.WhichOneof("payload") != "config":
+        if first is None or first.WhichOneof("payload") != "config":
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message has no config")
         return first.config
 
@@ -96,8 +96,8 @@ class _GrpcLink:
         if self._next is not None:
             event, self._next = self._next, None
             return event
-        request = await self._context.read()
-        if not isinstance(request, pb.ConverseRequest):
+        request = await _read(self._context)
+        if request is None:
             if self._input_has_ended:
                 return Goodbye(after_reply=True)
             raise LinkClosed(EndReason.CONNECTION_LOST)
@@ -116,6 +116,12 @@ class _GrpcLink:
                 await self._context.write(response)
         except (aio.AbortError, grpc.RpcError, aio.UsageError) as error:
             raise LinkClosed(EndReason.CONNECTION_LOST) from error
+
+
+async def _read(context: _Context) -> pb.ConverseRequest | None:
+    """The next message; None at the end of the stream, whatever ended it (the stubs do not know grpc's EOF mark)."""
+    received: object = await context.read()
+    return received if isinstance(received, pb.ConverseRequest) else None
 
 
 async def _refuse(context: _Context, error: VoiceError) -> NoReturn:

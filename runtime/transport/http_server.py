@@ -65,6 +65,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # a forwarded address could pass for loopback
             timeout_graceful_shutdown=2,
             limit_concurrency=None,
         )

@@ -31,14 +31,14 @@ _GOODBYE_CODES: Final = frozenset({1000, 1001})
 
 
 class RealtimeEndpoint:
-    """The ASGI handler. A refusal is an HTTP answer before the upgrade, so that no client sees a call that never was."""
+    """Answers upgrades. A refusal is an HTTP answer before the upgrade, so that no client sees a call that never was."""
 
     def __init__(self, calls: Calls, places: Places, runtime_id: str) -> None:
         self._calls = calls
         self._places = places
         self._runtime_id = runtime_id
 
-    async def __call__(self, websocket: WebSocket) -> None:
+    async def answer(self, websocket: WebSocket) -> None:
         agent = websocket.query_params.get("model") or self._calls.default_agent
         if agent not in self._calls.agent_names:
             served = ", ".join(sorted(self._calls.agent_names))

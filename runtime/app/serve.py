@@ -1,0 +1,229 @@
+"""A runtime process from start to end: listen, load, become ready, serve, drain, leave.
+
+Order of the end (requirement C1, later with moves): take nothing new and say so, let calls finish within the bound, end the rest
+`drained`, say goodbye to the balancers, close the ports.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+
+import anyio
+from anyio.abc import TaskGroup
+from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from structlog.typing import FilteringBoundLogger
+
+from protos.switchboard.v1 import load_pb2, load_pb2_grpc, placement_pb2, placement_pb2_grpc, voice_pb2, voice_pb2_grpc
+from runtime.app.settings import RuntimeSettings
+from runtime.app.wiring import Parts, engines_of, load_agent, wire
+from runtime.engines.loaded import LoadedEngines
+from runtime.fleet.enrollment import Enrollment, Membership
+from runtime.load.report_service import LoadReportService
+from runtime.primitives.ids import SessionId
+from runtime.primitives.load_snapshot import RuntimeState
+from runtime.primitives.reasons import EndReason
+from runtime.primitives.rng import SeededRng
+from runtime.transport.converse_service import ConverseService
+from runtime.transport.http_server import HttpServer, listen
+from runtime.transport.ops_endpoints import ops_routes
+from runtime.transport.placement_service import PlacementService
+from runtime.transport.realtime_endpoint import RealtimeEndpoint
+
+__all__ = ["SDK_VERSION", "Runtime", "serve"]
+
+SDK_VERSION = "0.1.0"
+_GRPC_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # a taken port is an error, never shared by chance
+    ("grpc.max_receive_message_length", 1024 * 1024),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+)
+
+
+class Runtime:
+    """One runtime in one event loop. Making it binds the gRPC port; raises OSError where that is taken.
+
+    Attributes:
+        http_address, grpc_address: what is advertised, host:port.
+    """
+
+    def __init__(self, parts: Parts, listener: socket.socket, log: FilteringBoundLogger) -> None:
+        self._parts = parts
+        self._log = log
+        self._listener = listener
+        self._reports = LoadReportService(parts.snapshot)
+        self._health = health.aio.HealthServicer()
+        self._enrollments: list[Enrollment] = []
+        self._leaving = anyio.Event()
+        host = parts.settings.advertise_host
+        self.http_address = f"{host or parts.settings.http_host}:{listener.getsockname()[1]}"
+        self._server = aio.server(options=_GRPC_OPTIONS)
+        self._add_services(self._server)
+        self.grpc_address = self._bind(self._server)
+
+    @property
+    def parts(self) -> Parts:
+        return self._parts
+
+    def leave(self) -> None:
+        """Begins the drain; `run` returns when it is over. Idempotent."""
+        self._leaving.set()
+
+    async def run(self, on_ready: Callable[[], None]) -> None:
+        """Serves until `leave`, then drains."""
+        http = HttpServer(self._app(), self._parts.settings.ping_interval_s)
+        await self._server.start()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._server.stop, 0.5)
+            async with anyio.create_task_group() as group:
+                group.start_soon(http.run, self._listener)
+                group.start_soon(self._parts.meter.run)
+                group.start_soon(self._parts.calls.expire_leases)
+                self._enroll(group)
+                self._parts.meter.start_window()
+                await self._become(RuntimeState.READY)
+                on_ready()
+                await self._leaving.wait()
+                await self._drain()
+                http.stop()
+                group.cancel_scope.cancel()
+
+    async def _drain(self) -> None:
+        parts = self._parts
+        bound_s = parts.settings.drain_timeout_s
+        self._log.info("draining", active=parts.ledger.active, bound_s=bound_s)
+        await self._become(RuntimeState.DRAINING)
+        with anyio.move_on_after(bound_s):
+            await parts.calls.wait_until_empty()
+        parts.calls.end_all(EndReason.DRAINED)
+        with anyio.move_on_after(5.0):
+            await parts.calls.wait_until_empty()
+        await self._become(RuntimeState.OFFLINE)
+        for enrollment in self._enrollments:
+            await enrollment.flush()
+        self._log.info("left", active=parts.ledger.active)
+
+    async def _become(self, state: RuntimeState) -> None:
+        self._parts.calls.state = state
+        self._log.info("state", state=state)
+        self._reports.state_changed()
+        for enrollment in self._enrollments:
+            enrollment.state_changed()
+        serving = health_pb2.HealthCheckResponse.SERVING
+        stopped = health_pb2.HealthCheckResponse.NOT_SERVING
+        await self._health.set("", serving if state is RuntimeState.READY else stopped)
+
+    def _enroll(self, group: TaskGroup) -> None:
+        parts = self._parts
+        settings = parts.settings
+        membership = Membership(
+            runtime_id=parts.runtime_id,
+            incarnation=parts.incarnation,
+            machine_id=parts.machine_id,
+            websocket_address=self.http_address,
+            grpc_address=self.grpc_address,
+            region=settings.region,
+            abilities=settings.abilities,
+            agents=sorted(parts.calls.agent_names),
+            version=settings.version,
+            sdk_version=SDK_VERSION,
+            cost_class=settings.cost_class,
+            hard_limit=settings.hard_limit,
+        )
+        for address in settings.balancers:
+            enrollment = Enrollment(
+                address,
+                membership,
+                self._live,
+                lambda: parts.calls.state,
+                self.leave,
+                self._reports.state_changed,
+                SeededRng(),
+                self._log,
+            )
+            self._enrollments.append(enrollment)
+            parts.legs.listeners.append(enrollment)
+            group.start_soon(enrollment.run)
+
+    def _live(self) -> tuple[Sequence[tuple[SessionId, int]], int]:
+        ledger = self._parts.ledger
+        return [(leg.session_id, leg.epoch) for leg in ledger.live()], ledger.version
+
+    def _add_services(self, server: aio.Server) -> None:
+        parts = self._parts
+        converse = ConverseService(parts.calls, parts.places, parts.settings.first_message_s)
+        placement = PlacementService(parts.calls, parts.snapshot, parts.admission.release_placement, parts.admission.release)
+        voice_pb2_grpc.add_VoiceAgentServicer_to_server(converse, server)
+        placement_pb2_grpc.add_PlacementServicer_to_server(placement, server)
+        load_pb2_grpc.add_LoadReportsServicer_to_server(self._reports, server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        files = (voice_pb2, placement_pb2, load_pb2)
+        names = [service.full_name for file in files for service in file.DESCRIPTOR.services_by_name.values()]
+        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+
+    def _bind(self, server: aio.Server) -> str:
+        settings = self._parts.settings
+        wished = f"{settings.grpc_host}:{settings.grpc_port}"
+        try:
+            port = server.add_insecure_port(wished)
+        except RuntimeError:
+            port = 0
+        if not port:
+            raise OSError(f"cannot listen on {wished} (grpc_host, grpc_port): the port is taken or the host is not ours")
+        return f"{settings.advertise_host or settings.grpc_host}:{port}"
+
+    def _app(self) -> Starlette:
+        parts = self._parts
+        endpoint = RealtimeEndpoint(parts.calls, parts.places, parts.runtime_id)
+        routes = ops_routes(lambda: parts.calls.state, parts.snapshot, parts.exposition)
+        return Starlette(routes=[*routes, WebSocketRoute("/v1/realtime", endpoint.answer)])
+
+
+async def serve(settings: RuntimeSettings, log: FilteringBoundLogger) -> None:
+    """The whole life of a process. Raises SettingError, ModelUnavailable or OSError, each a clear line for the operator."""
+    agent = load_agent(settings.agent)
+    try:
+        listener = listen(settings.http_host, settings.http_port)
+    except OSError as error:
+        wished = f"{settings.http_host}:{settings.http_port}"
+        raise OSError(f"cannot listen on {wished} (http_host, http_port): {error.strerror}") from error
+    with listener:
+        engines: LoadedEngines = await anyio.to_thread.run_sync(engines_of, settings)
+        try:
+            parts = wire(settings, agent, engines, listener.getsockname()[1], log)
+            runtime = Runtime(parts, listener, log.bind(runtime_id=parts.runtime_id))
+            async with anyio.create_task_group() as group:
+                group.start_soon(_obey_signals, runtime)
+                await runtime.run(on_ready=lambda: _announce(runtime))
+                group.cancel_scope.cancel()
+        finally:
+            engines.close()
+
+
+def _announce(runtime: Runtime) -> None:
+    """One JSON line on standard output: how tools learn the ports that the system chose."""
+    ready = {
+        "event": "ready",
+        "runtime_id": runtime.parts.runtime_id,
+        "http": f"http://{runtime.http_address}",
+        "grpc": runtime.grpc_address,
+    }
+    sys.stdout.write(json.dumps(ready) + "\n")
+    sys.stdout.flush()
+
+
+async def _obey_signals(runtime: Runtime) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            runtime.leave()

@@ -1,0 +1,79 @@
+"""All settings of a runtime process. Built once, from file < environment < flags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runtime.primitives.errors import SettingError
+from runtime.primitives.load_snapshot import CostClass
+from runtime.primitives.settings import setting
+
+__all__ = ["ENVIRONMENT_PREFIX", "RuntimeSettings"]
+
+ENVIRONMENT_PREFIX = "SWITCHBOARD_RUNTIME"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings:
+    runtime_id: str = setting("", "unique name in the fleet, a-z 0-9 and hyphens; empty: made from host and port")
+    machine_id: str = setting("", "groups the runtimes of a machine; empty: the host's name")
+    balancers: tuple[str, ...] = setting((), "control addresses (host:port) of the balancers to join; none: stand alone")
+    http_host: str = setting(
+        "127.0.0.1", "where WebSocket, health and metrics listen; loopback keeps strangers out", not_empty=True
+    )
+    http_port: int = setting(0, "0: the system chooses", at_least=0, at_most=65535)
+    grpc_host: str = setting("127.0.0.1", "where voice, placement and load reports listen over gRPC", not_empty=True)
+    grpc_port: int = setting(0, "0: the system chooses", at_least=0, at_most=65535)
+    advertise_host: str = setting("", "the host that balancers and callers dial; empty: the listening hosts")
+    region: str = setting("", "where this runtime is")
+    abilities: tuple[str, ...] = setting((), "what it can do besides talk, as tags")
+    version: str = setting("0.1.0", "version of the deployed agent, dotted integers")
+    cost_class: CostClass = setting(CostClass.OWNED, "what it costs")
+    agent: str = setting(
+        "runtime.engines.front_desk:FrontDesk", "the agent's class as module:Class, made without arguments", not_empty=True
+    )
+    engines: str = setting("models", "real models, or synthetic ones for load tests", one_of=("models", "synthetic"))
+    engine_threads: int = setting(
+        2, "recognitions and syntheses at once; more than cores only makes all wait", at_least=1, at_most=64
+    )
+    hard_limit: int = setting(32, "sessions at most; about what two cores hold with real models", at_least=1, at_most=100_000)
+    emergency_limit: int = setting(
+        0, "sessions at most when calls move in from a lost runtime; 0: a quarter above hard_limit", at_least=0
+    )
+    cpu_share: float = setting(
+        1.0, "this runtime's share of the allowed cores (1/3 for three on a machine)", above=0.0, at_most=1.0
+    )
+    cores: float = setting(0.0, "cores this machine gives us; 0: from cgroup, cpuset and affinity", at_least=0.0)
+    inflow_depth: int = setting(16, "new sessions at once, before the fair rate holds", at_least=4)
+    inflow_floor_per_s: float = setting(2.0, "lowest rate of new sessions", unit="1/s", above=0.0)
+    guard_utilisation: float = setting(
+        1.2,
+        "fast utilisation above which nothing new is admitted; a call's burst of recognition may fill its share for a moment",
+        above=0.0,
+    )
+    guard_lag_ms: float = setting(250.0, "event-loop lag above which nothing new is admitted", unit="ms", above=0.0)
+    allow_direct: str = setting("loopback", "who may connect without a ticket", one_of=("loopback", "everywhere", "nowhere"))
+    first_message_s: float = setting(10.0, "how long an attached caller may stay silent", unit="s", above=0.0, at_most=600.0)
+    idle_s: float = setting(120.0, "longest time without a message of the caller", unit="s", above=0.0)
+    maximum_s: float = setting(1200.0, "longest session", unit="s", above=0.0)
+    slow_caller_s: float = setting(10.0, "longest time an event may wait for the caller to read", unit="s", above=0.0)
+    lead_ms: int = setting(
+        200,
+        "how far audio is sent ahead of play-out: rides out gaps, bounds what a barge-in must take back",
+        unit="ms",
+        at_least=20,
+        at_most=5000,
+    )
+    ping_interval_s: float = setting(
+        20.0, "how often a silent peer is probed, and how long its answer may take", unit="s", above=0.0
+    )
+    drain_timeout_s: float = setting(30.0, "how long calls may go on after SIGTERM; 0: end them at once", unit="s", at_least=0.0)
+    log_level: str = setting("info", "lowest level that is written", one_of=("debug", "info", "warning", "error"))
+
+    def __post_init__(self) -> None:
+        if self.emergency_limit and self.emergency_limit < self.hard_limit:
+            raise SettingError("emergency_limit", self.emergency_limit, f"0, or at least hard_limit ({self.hard_limit})")
+
+    @property
+    def adoption_limit(self) -> int:
+        return self.emergency_limit or self.hard_limit + max(1, self.hard_limit // 4)
