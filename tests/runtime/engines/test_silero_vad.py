@@ -1,0 +1,107 @@
+"""The detector: what is speech and what is not, batches, order, bound, close."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import numpy as np
+import pytest
+
+import perf.demo
+from perf.audio_files import read_wav
+from runtime.engines.errors import EngineBusy, EngineClosed
+from runtime.engines.loaded import LoadedEngines
+from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, Samples, VoiceActivityDetector
+from runtime.engines.silero_vad import SileroVad
+
+pytestmark = [pytest.mark.models, pytest.mark.anyio]
+
+
+def recording(name: str) -> Samples:
+    return read_wav(Path(perf.demo.__file__).parent / "recordings" / f"{name}.wav", INPUT_RATE_HZ)
+
+
+async def ratios(vad: VoiceActivityDetector, samples: Samples) -> list[float]:
+    stream = vad.open_stream()
+    whole = samples.size - samples.size % VAD_FRAME_SAMPLES
+    return [await stream.speech_ratio(frame) for frame in samples[:whole].reshape(-1, VAD_FRAME_SAMPLES)]
+
+
+async def test_silence_and_noise_are_no_speech_and_speech_is(real_engines: LoadedEngines) -> None:
+    noise = np.random.default_rng(2).normal(0, 300, 2 * INPUT_RATE_HZ).astype(np.int16)
+    assert max(await ratios(real_engines.vad, np.zeros(2 * INPUT_RATE_HZ, np.int16))) < 0.2
+    assert max(await ratios(real_engines.vad, noise)) < 0.5
+    spoken = await ratios(real_engines.vad, recording("austen-0870"))
+    assert np.mean(np.array(spoken) > 0.5) > 0.75
+
+
+async def test_streams_that_share_batches_hear_what_they_hear_alone(real_engines: LoadedEngines) -> None:
+    names = ["austen-0870", "austen-0880", "cards-005", "cards-001"]
+    alone = {name: await ratios(real_engines.vad, recording(name)) for name in names}
+    together: dict[str, list[float]] = {}
+
+    async def one(name: str) -> None:
+        together[name] = await ratios(real_engines.vad, recording(name))
+
+    async with anyio.create_task_group() as tasks:
+        for name in names:
+            tasks.start_soon(one, name)
+    for name in names:
+        assert np.allclose(together[name], alone[name], atol=1e-3)
+
+
+async def test_frames_of_one_stream_sent_at_once_are_heard_in_order(real_engines: LoadedEngines) -> None:
+    frames = recording("cards-005")[: 40 * VAD_FRAME_SAMPLES].reshape(-1, VAD_FRAME_SAMPLES)
+    expected = await ratios(real_engines.vad, frames.reshape(-1))
+    stream, got = real_engines.vad.open_stream(), [0.0] * len(frames)
+
+    async def one(n: int) -> None:
+        got[n] = await stream.speech_ratio(frames[n])
+
+    async with anyio.create_task_group() as tasks:
+        for n in range(len(frames)):
+            tasks.start_soon(one, n)
+    assert np.allclose(got, expected, atol=1e-3)
+
+
+async def test_a_cancelled_wait_leaves_the_stream_usable(real_engines: LoadedEngines) -> None:
+    stream = real_engines.vad.open_stream()
+    silence = np.zeros(VAD_FRAME_SAMPLES, np.int16)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await stream.speech_ratio(silence)
+    assert await stream.speech_ratio(silence) < 0.2
+
+
+async def test_a_frame_of_another_length_is_refused(real_engines: LoadedEngines) -> None:
+    with pytest.raises(ValueError, match="512"):
+        await real_engines.vad.open_stream().speech_ratio(np.zeros(320, np.int16))
+
+
+class FailingVad(SileroVad):
+    def run_batch(self, streams: object, frames: object) -> list[float]:
+        raise MemoryError
+
+
+async def test_a_failure_reaches_every_waiter_and_the_next_frame_is_tried() -> None:
+    vad = FailingVad()
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            await vad.open_stream().speech_ratio(np.zeros(VAD_FRAME_SAMPLES, np.int16))
+    vad.close()
+
+
+class TinyVad(SileroVad):
+    QUEUE_LIMIT = 0  # type: ignore[misc]  # the real limit is too far away for a test
+
+
+async def test_its_queue_is_bounded_and_it_closes() -> None:
+    silence = np.zeros(VAD_FRAME_SAMPLES, np.int16)
+    vad = TinyVad()
+    with pytest.raises(EngineBusy):
+        await vad.open_stream().speech_ratio(silence)
+    vad.close()
+    vad.close()
+    with pytest.raises(EngineClosed):
+        await vad.open_stream().speech_ratio(silence)
