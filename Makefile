@@ -1,0 +1,74 @@
+# The front door. `make help` lists what there is; each target stands alone.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+OPENAI_READY := .venv-openai/.ready
+PROTOS := $(wildcard protos/switchboard/v1/*.proto)
+
+.PHONY: help setup demo test unit e2e lint types fmt protos lock bench bench-voice all clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): requirements/all.lock requirements/install.sh pyproject.toml
+	@requirements/install.sh $(VENV) requirements/all.lock --project
+	@touch $@
+
+$(OPENAI_READY): requirements/openai-client.lock requirements/install.sh
+	@requirements/install.sh .venv-openai requirements/openai-client.lock
+	@touch $@
+
+setup: $(READY) ## install everything into .venv
+
+demo: $(READY) ## a balancer, three runtimes and real calls; ARGS="--once --json", ARGS="--wav DIR"
+	@$(BIN)/python -m perf.demo $(ARGS)
+
+test: $(READY) $(OPENAI_READY) ## every test; ARGS="tests/runtime -k ledger" for some of them
+	@$(BIN)/python -m pytest $(ARGS)
+
+unit: $(READY) ## the quick tests: no models, no processes
+	@$(BIN)/python -m pytest -m "not models and not e2e and not slow" $(ARGS)
+
+e2e: $(READY) $(OPENAI_READY) ## real processes, real models, a kill -9
+	@$(BIN)/python -m pytest tests/e2e $(ARGS)
+
+lint: $(READY) ## ruff, formatting, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+
+types: $(READY) ## mypy --strict on everything
+	@$(BIN)/mypy
+
+fmt: $(READY) ## format and fix what can be fixed
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+protos: $(READY) ## generate the code beside the .proto files
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I. --python_out=. --grpc_python_out=. \
+	  --mypy_out=quiet:. --mypy_grpc_out=quiet:. $(PROTOS)
+
+lock: $(READY) ## compile the hashed locks anew (needs uv)
+	@uv pip compile pyproject.toml --extra voice --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -q -o requirements/all.lock
+	@uv pip compile requirements/openai-client.in --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -q -o requirements/openai-client.lock
+
+bench: $(READY) ## decision time and relay cost, as JSON
+	@$(BIN)/python -m perf.bench.decision --json
+	@$(BIN)/python -m perf.bench.relay --json
+
+bench-voice: $(READY) ## turn latency, CPU and memory per call with real models, as JSON
+	@$(BIN)/python -m perf.bench.voice --json $(ARGS)
+
+all: lint types test ## what CI runs
+
+clean: ## leave a fresh checkout
+	@rm -rf $(VENV) .venv-openai .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
