@@ -1,0 +1,139 @@
+"""Runs a balancer until it is told to stop: listeners, tasks, signals, and an orderly end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Callable
+from typing import TextIO
+
+import anyio
+import anyio.abc
+import grpc
+import structlog
+import uvicorn
+
+from balancer.app.settings import BalancerSettings
+from balancer.app.wiring import Balancer, wire
+from balancer.dashboard.operator_app import operator_app
+from protos.switchboard.v1 import registry_pb2_grpc
+from runtime.primitives.errors import Fault, VoiceError
+
+__all__ = ["PortUnavailable", "serve"]
+
+_SERVER_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # a second balancer on the same port must fail, not share it
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+)
+
+
+class PortUnavailable(VoiceError):
+    code = "port_unavailable"
+    fault = Fault.ENVIRONMENT
+
+    def __init__(self, setting: str, host: str, port: int, cause: str) -> None:
+        super().__init__(f"cannot listen on {host}:{port} ({setting}): {cause}")
+
+
+async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger, out: TextIO) -> None:
+    """Returns after SIGTERM or SIGINT and the drain. Raises PortUnavailable before anything is announced.
+
+    When all ports listen, one JSON line on `out` names them.
+    """
+    balancer = wire(settings, log)
+    public = _listen("public_port", settings.public_host, settings.public_port)
+    operator = _listen("operator_port", settings.operator_host, settings.operator_port)
+    control = grpc.aio.server(options=_SERVER_OPTIONS)
+    registry_pb2_grpc.add_RegistryServicer_to_server(balancer.registry, control)
+    try:
+        control_port = control.add_insecure_port(f"{_bracketed(settings.control_host)}:{settings.control_port}")
+    except RuntimeError:
+        raise PortUnavailable("control_port", settings.control_host, settings.control_port, "it is in use or not ours") from None
+    await control.start()
+    ready = {
+        "event": "ready",
+        "public": f"http://{_address(public)}",
+        "operator": f"http://{_address(operator)}",
+        "control": f"{_bracketed(settings.control_host)}:{control_port}",
+    }
+
+    def announce() -> None:
+        print(json.dumps(ready), file=out, flush=True)  # the one line that tools read
+        log.info("ready", **{name: address for name, address in ready.items() if name != "event"})
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            # Signals are watched before the announcement: whoever read it may stop us at once.
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                await _start(tasks, balancer, public, operator, announce)
+                async for number in signals:
+                    log.info("stopping", signal=signal.Signals(number).name)
+                    break
+            balancer.placer.is_closing = True
+            await balancer.front.drain(settings.drain_timeout_s)
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(5.0):
+            await control.stop(grace=0.5)
+            await balancer.channels.close_all()
+    log.info("stopped")
+
+
+async def _start(
+    tasks: anyio.abc.TaskGroup,
+    balancer: Balancer,
+    public: socket.socket,
+    operator: socket.socket,
+    announce: Callable[[], None],
+) -> None:
+    listening = anyio.Event()
+    tasks.start_soon(balancer.sweep.run)
+    tasks.start_soon(balancer.releases.run)
+    tasks.start_soon(balancer.front.run, public, listening.set)
+    tasks.start_soon(_operate, balancer, operator)
+    await listening.wait()
+    announce()
+
+
+async def _operate(balancer: Balancer, listener: socket.socket) -> None:
+    """The operators' HTTP server. uvicorn's own signal handling is not used: signals are ours."""
+    app = operator_app(balancer.documents, balancer.clock, balancer.metrics.render)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1, limit_concurrency=256
+    )
+    server = uvicorn.Server(config)
+    if not config.loaded:
+        config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listener])
+    try:
+        await server.main_loop()
+    finally:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(2.0):
+            await server.shutdown(sockets=[listener])
+
+
+def _listen(setting: str, host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError as error:
+        raise PortUnavailable(setting, host, port, error.strerror or str(error)) from None
+    return listener
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"{_bracketed(host)}:{port}"
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

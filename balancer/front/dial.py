@@ -1,0 +1,103 @@
+"""The relay's side of the upgrade at a runtime: connect, present the ticket, swallow the 101."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import anyio
+import h11
+
+from balancer.fleet.registration import parse_address
+from balancer.front.upgrade import Upgrade, accept_of, upstream_request
+from balancer.placement.placer import Placement
+
+__all__ = ["DialFailed", "RuntimeConnection", "dial_runtime"]
+
+_MAX_HEAD_BYTES = 16_384
+
+
+class DialFailed(Exception):
+    """The runtime could not be reached or did not accept the call; `str` says why, fit for a log and a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConnection:
+    """Upgraded; its reading is paused until a relay takes it over. `early` are bytes that came right behind the 101."""
+
+    transport: asyncio.Transport
+    early: bytes
+
+
+class _Handshake(asyncio.Protocol):
+    """Collects the answer's head. `answered` gets the early bytes or DialFailed."""
+
+    def __init__(self, upgrade: Upgrade, placement: Placement, answered: asyncio.Future[bytes]) -> None:
+        self._upgrade = upgrade
+        self._answered = answered
+        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+        self._request = upstream_request(upgrade, placement)
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        head = (self._parser.send(self._request) or b"") + (self._parser.send(h11.EndOfMessage()) or b"")
+        transport.write(head)
+
+    def data_received(self, data: bytes) -> None:
+        if self._answered.done():
+            return
+        try:
+            self._parser.receive_data(data)
+            event = self._parser.next_event()
+        except h11.RemoteProtocolError:
+            self._fail("the answer to the upgrade is not HTTP")
+            return
+        if event is h11.NEED_DATA:
+            return
+        if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
+            headers = dict(event.headers)
+            if headers.get(b"sec-websocket-accept") != accept_of(self._upgrade.key) or b"sec-websocket-extensions" in headers:
+                self._fail("the answer to the upgrade is not valid")
+                return
+            assert self._transport is not None
+            self._transport.pause_reading()
+            self._answered.set_result(self._parser.trailing_data[0])
+        elif isinstance(event, (h11.Response, h11.InformationalResponse)):
+            self._fail(f"the upgrade was answered with HTTP {event.status_code}")
+        else:
+            self._fail("the runtime closed the connection before it answered the upgrade")
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._fail("the runtime closed the connection before it answered the upgrade")
+
+    def _fail(self, text: str) -> None:
+        if not self._answered.done():
+            self._answered.set_exception(DialFailed(text))
+
+
+async def dial_runtime(upgrade: Upgrade, placement: Placement, timeout_s: float) -> RuntimeConnection:
+    """Raises DialFailed within `timeout_s`. Cancelled or failed, it leaves no connection open."""
+    loop = asyncio.get_running_loop()
+    address = parse_address(placement.websocket_address)
+    assert address is not None  # checked at enrolment
+    answered: asyncio.Future[bytes] = loop.create_future()
+    transport: asyncio.Transport | None = None
+    early: bytes | None = None
+    try:
+        with anyio.fail_after(timeout_s):
+            transport, _ = await loop.create_connection(lambda: _Handshake(upgrade, placement, answered), *address)
+            early = await answered
+    except TimeoutError:
+        raise DialFailed(f"no answer to the upgrade within {timeout_s:g} s") from None
+    except OSError as error:
+        raise DialFailed(f"the connection failed: {error.strerror or type(error).__name__}") from None
+    finally:
+        if early is None:
+            if transport is not None:
+                transport.abort()
+            if answered.done() and not answered.cancelled():
+                answered.exception()  # seen: whoever raised above has told it
+            answered.cancel()
+    return RuntimeConnection(transport, early)

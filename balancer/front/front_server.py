@@ -1,0 +1,308 @@
+"""The public port: assignments, WebSocket upgrades, health. One owner of every caller's connection and of every relay."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlencode
+
+import anyio
+import anyio.abc
+import structlog
+
+from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
+from balancer.front.http_caller import HttpCaller, WholeRequest
+from balancer.front.needs import needs_from_json, needs_from_query
+from balancer.front.relay import Relay, RelayEnd, RelayRule
+from balancer.front.responses import HttpError, error_response, json_response, refusal_response
+from balancer.front.upgrade import Upgrade, check_upgrade, switching_response
+from balancer.placement.errors import PlacementRefused
+from balancer.placement.placer import Placement, Placer
+from balancer.placement.reservation import Door
+from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
+from runtime.primitives.rng import Rng
+
+__all__ = ["FrontRule", "FrontServer"]
+
+_DIALS: Final = 3
+_ANSWER_TIMEOUT_NS: Final = 5 * NS_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRule:
+    relay: RelayRule = field(default_factory=RelayRule)
+    head_timeout_ms: int = 5_000
+    dial_timeout_ms: int = 2_000
+    max_connections: int = 10_000
+    tend_interval_ms: int = 1_000
+
+
+class FrontServer:
+    """Start with `run` in a task group; it ends only by cancellation, after `drain` for an orderly end."""
+
+    def __init__(
+        self,
+        placer: Placer,
+        is_ready: Callable[[], bool],
+        rule: FrontRule,
+        clock: Clock,
+        rng: Rng,
+        new_session_id: Callable[[], str],
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self.clock = clock
+        self._placer = placer
+        self._is_ready = is_ready
+        self._rule = rule
+        self._rng = rng
+        self._new_session_id = new_session_id
+        self._log = log
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._callers: set[HttpCaller] = set()
+        self._relays: set[Relay] = set()
+        self._emptied = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._ends: dict[RelayEnd, int] = dict.fromkeys(RelayEnd, 0)
+        self._messages = [0, 0]
+        self._dial_failures = 0
+        self._bad_requests = 0
+
+    async def run(self, listener: socket.socket, started: Callable[[], None]) -> None:
+        """Serves on a bound socket until cancelled; then every connection is aborted."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                self._server = await loop.create_server(lambda: HttpCaller(self), sock=listener, backlog=1024)
+                started()
+                await self._tend()
+        finally:
+            if self._server is not None:
+                self._server.close()
+            for relay in list(self._relays):
+                relay.abort()
+            for caller in list(self._callers):
+                caller.transport.abort()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Takes nothing new, lets relayed calls finish for `timeout_s`, then closes them with 1012."""
+        if self._server is not None:
+            self._server.close()
+        with anyio.move_on_after(timeout_s):
+            await self._empty()
+        for relay in list(self._relays):
+            relay.shut_down(1012, "the balancer is shutting down")
+        with anyio.move_on_after(self._rule.relay.close_timeout_ms / 1000 + 1.0):
+            await self._empty()
+
+    def statistics(self) -> Mapping[str, float]:
+        live = [(relay.caller.borders.messages, relay.runtime.borders.messages) for relay in self._relays]
+        return {
+            "connections": len(self._callers) + len(self._relays),
+            "relayed": len(self._relays),
+            "buffered_bytes": sum(relay.buffered_bytes for relay in self._relays),
+            "paused": sum(relay.paused_directions for relay in self._relays),
+            "client_messages": self._messages[0] + sum(client for client, _ in live),
+            "server_messages": self._messages[1] + sum(server for _, server in live),
+            "stalled": self._ends[RelayEnd.CALLER_STALLED],
+            "protocol_errors": self._ends[RelayEnd.CALLER_BROKE_PROTOCOL],
+            "upstream_lost": self._ends[RelayEnd.RUNTIME_LOST] + self._ends[RelayEnd.RUNTIME_BROKE_PROTOCOL],
+            "dial_failures": self._dial_failures,
+            "bad_requests": self._bad_requests,
+        }
+
+    # What callers' connections and relays tell their owner
+
+    def now_ns(self) -> int:
+        return self.clock.now_ns()
+
+    def mask_key(self) -> bytes:
+        return int(self._rng.random() * 2**32).to_bytes(4, "big")
+
+    def bad_request(self) -> None:
+        self._bad_requests += 1
+
+    def caller_came(self, caller: HttpCaller) -> None:
+        connection = caller.transport.get_extra_info("socket")
+        if connection is not None:
+            with contextlib.suppress(OSError):  # the caller may be gone again
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._callers.add(caller)
+        if len(self._callers) + len(self._relays) > self._rule.max_connections:
+            caller.answer(error_response(HttpError(503, "too_many_connections", "too many connections", [("retry-after", "1")])))
+
+    def caller_asked(self, caller: HttpCaller, request: WholeRequest) -> None:
+        assert self._tasks is not None
+        method = request.head.method
+        match request.path:
+            case "/v1/realtime" if request.wants_upgrade:
+                self._tasks.start_soon(self._upgrade, caller, request)
+            case "/v1/realtime":
+                caller.refuse(HttpError(426, "upgrade_required", "this address speaks WebSocket", [("upgrade", "websocket")]))
+            case "/v1/assignments" if method == b"POST":
+                self._tasks.start_soon(self._assign, caller, request)
+            case "/v1/assignments":
+                caller.refuse(HttpError(405, "method_not_allowed", "ask with POST", [("allow", "POST")]))
+            case "/healthz":
+                caller.answer(json_response(200, {"status": "ok"}))
+            case "/readyz":
+                is_ready = self._is_ready()
+                caller.answer(json_response(200 if is_ready else 503, {"status": "ready" if is_ready else "no_capacity"}))
+            case _:
+                caller.refuse(HttpError(404, "not_found", "no such address"))
+
+    def caller_left(self, caller: HttpCaller) -> None:
+        self._callers.discard(caller)
+        self._note_emptied()
+
+    def relay_ended(self, relay: Relay) -> None:
+        if relay not in self._relays:
+            return
+        self._relays.discard(relay)
+        end = relay.end or RelayEnd.SHUT_DOWN
+        self._ends[end] += 1
+        self._messages[0] += relay.caller.borders.messages
+        self._messages[1] += relay.runtime.borders.messages
+        self._log.info(
+            "relay ended",
+            session_id=relay.session_id,
+            runtime_id=relay.runtime_id,
+            end=end.value,
+            seconds=round((self.clock.now_ns() - relay.began_ns) / NS_PER_S, 3),
+            client_messages=relay.caller.borders.messages,
+            server_messages=relay.runtime.borders.messages,
+        )
+        self._note_emptied()
+
+    # The work for one caller
+
+    @contextlib.contextmanager
+    def _boundary(self, caller: HttpCaller) -> Iterator[None]:
+        """One caller's fault, or ours in serving it, never ends another's call. Cancelled when the caller leaves."""
+        with anyio.CancelScope() as caller.scope:
+            try:
+                yield
+            except Exception:
+                self._log.exception("a caller's request failed")
+                caller.answer(error_response(HttpError(500, "internal_error", "a fault of ours")))
+
+    async def _assign(self, caller: HttpCaller, request: WholeRequest) -> None:
+        with self._boundary(caller):
+            try:
+                needs = needs_from_json(request.body, self._new_session_id)
+                placement = await self._placer.place(needs, Door.ASSIGN)
+            except HttpError as error:
+                caller.refuse(error)
+            except PlacementRefused as refused:
+                self._refused(refused)
+                caller.answer(refusal_response(refused))
+            else:
+                caller.answer(json_response(201, _assignment(placement)))
+
+    async def _upgrade(self, caller: HttpCaller, request: WholeRequest) -> None:
+        with self._boundary(caller):
+            try:
+                upgrade = check_upgrade(request.head)
+                needs = needs_from_query(upgrade.query, upgrade.session_header, self._new_session_id)
+                placement, runtime = await self._reach(upgrade, await self._placer.place(needs, Door.RELAY))
+            except HttpError as error:
+                caller.refuse(error)
+            except PlacementRefused as refused:
+                self._refused(refused)
+                caller.answer(refusal_response(refused))
+            else:
+                self._relay(caller, upgrade, placement, runtime)
+
+    async def _reach(self, upgrade: Upgrade, placement: Placement) -> tuple[Placement, RuntimeConnection]:
+        """Dials the placed runtime, or the next one that admits. Raises PlacementRefused; holds nothing then."""
+        for attempt in range(1, _DIALS + 1):
+            connection = None
+            try:
+                connection = await dial_runtime(upgrade, placement, self._rule.dial_timeout_ms / 1000)
+                return placement, connection
+            except DialFailed as failure:
+                self._dial_failures += 1
+                self._log.warning(
+                    "dial failed", session_id=placement.session_id, runtime_id=placement.runtime_id, cause=str(failure)
+                )
+                if attempt == _DIALS:
+                    raise self._placer.fail(placement, str(failure)) from failure
+                connection = None
+                failed = placement
+            except BaseException:  # cancelled: the caller is gone, its place goes back
+                self._placer.release(placement)
+                raise
+            placement = await self._placer.place_again(failed, Door.RELAY)
+        raise AssertionError
+
+    def _relay(self, caller: HttpCaller, upgrade: Upgrade, placement: Placement, runtime: RuntimeConnection) -> None:
+        """From here on bytes only. Nothing awaits between the 101 and the relay."""
+        if caller.transport.is_closing() or runtime.transport.is_closing():
+            runtime.transport.abort()
+            caller.answer(error_response(HttpError(503, "runtime_lost", "the runtime left", [("retry-after", "1")])))
+            return
+        caller.scope = None
+        caller.transport.write(switching_response(upgrade, placement))
+        self._callers.discard(caller)
+        relay = Relay(
+            self, self._rule.relay, placement.session_id, placement.runtime_id, caller.transport, runtime.transport
+        )
+        self._relays.add(relay)
+        self._log.info(
+            "placed", session_id=placement.session_id, epoch=placement.epoch, runtime_id=placement.runtime_id,
+            reason=placement.reason, cross_region=placement.cross_region,
+        )  # fmt: skip
+        if runtime.early:
+            relay.runtime.data_received(runtime.early)
+        early = caller.take_early()
+        if early:
+            relay.caller.data_received(early)
+        if not relay.runtime.is_gone and not runtime.transport.is_closing():
+            runtime.transport.resume_reading()
+
+    def _refused(self, refused: PlacementRefused) -> None:
+        reasons = {each.runtime_id: each.reason.value for each in refused.runtimes[:16]}
+        self._log.info("refused", code=refused.code, reasons=reasons)
+
+    # Time
+
+    async def _tend(self) -> None:
+        while True:
+            await anyio.sleep(self._rule.tend_interval_ms / 1000)
+            now_ns = self.clock.now_ns()
+            for relay in list(self._relays):
+                relay.tend(now_ns)
+            for caller in list(self._callers):
+                if caller.answered_ns is not None:
+                    if now_ns - caller.answered_ns > _ANSWER_TIMEOUT_NS:  # does not read its answer
+                        caller.transport.abort()
+                elif not caller.is_whole and now_ns - caller.began_ns > self._rule.head_timeout_ms * NS_PER_MS:
+                    caller.refuse(HttpError(408, "request_timeout", "the request did not come in time"))
+
+    async def _empty(self) -> None:
+        while self._relays:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    def _note_emptied(self) -> None:
+        if not self._relays:
+            self._emptied.set()
+
+
+def _assignment(placement: Placement) -> dict[str, object]:
+    query = "?" + urlencode({"model": placement.request.agent}) if placement.request.agent else ""
+    return {
+        "session_id": placement.session_id,
+        "epoch": placement.epoch,
+        "runtime_id": placement.runtime_id,
+        "websocket_url": f"ws://{placement.websocket_address}/v1/realtime{query}",
+        "grpc_address": placement.grpc_address,
+        "ticket": placement.ticket,
+        "ticket_ttl_s": placement.ticket_ttl_ms / 1000,
+        "reason": placement.reason,
+        "cross_region": placement.cross_region,
+    }

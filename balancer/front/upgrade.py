@@ -1,0 +1,125 @@
+"""The WebSocket upgrade as values: what the caller asked, what the runtime is asked, what the caller is answered.
+
+The caller's upgrade is checked strictly, because two servers stand behind each other here: whatever they could read differently
+(bodies, repeated headers, transfer encodings) is refused. RFC 6455 section 4.2.1, RFC 9110 section 7.6.1.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+import h11
+
+from balancer.front.responses import HttpError
+from balancer.placement.placer import Placement
+from runtime.wire.headers import EPOCH_HEADER, RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
+
+__all__ = ["Upgrade", "accept_of", "check_upgrade", "switching_response", "upstream_request"]
+
+_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_SUBPROTOCOL: Final = "realtime"
+_ONCE: Final = (
+    b"host", b"upgrade", b"sec-websocket-key", b"sec-websocket-version", b"origin", b"authorization", SESSION_HEADER.encode(),
+)  # fmt: skip
+_HOP_BY_HOP: Final = frozenset({
+    b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
+    b"transfer-encoding", b"upgrade",
+})  # fmt: skip
+_OURS: Final = frozenset(name.encode() for name in (TICKET_HEADER, SESSION_HEADER, EPOCH_HEADER, RUNTIME_HEADER))
+_NOT_PASSED: Final = _HOP_BY_HOP | _OURS | {b"sec-websocket-extensions", b"content-length"}
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """A caller's valid upgrade. `headers` are the end-to-end ones that pass unchanged."""
+
+    target: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    key: bytes
+    offers_realtime: bool
+    session_header: str | None
+
+    @property
+    def query(self) -> str:
+        return self.target.partition(b"?")[2].decode("ascii")
+
+
+def accept_of(key: bytes) -> bytes:
+    """RFC 6455 section 4.2.2.
+
+    >>> accept_of(b"dGhlIHNhbXBsZSBub25jZQ==")
+    b's3pPLMBiTxaQ9kYGzzhZRbK+xOo='
+    """
+    return base64.b64encode(hashlib.sha1(key + _GUID).digest())
+
+
+def check_upgrade(request: h11.Request) -> Upgrade:
+    """Raises HttpError: 400, 405 or 426."""
+    headers = list(request.headers)
+    values: dict[bytes, list[bytes]] = {}
+    for name, value in headers:
+        values.setdefault(name, []).append(value)
+    if request.method != b"GET":
+        raise HttpError(405, "method_not_allowed", "an upgrade is a GET", [("allow", "GET")])
+    if request.http_version != b"1.1":
+        raise HttpError(400, "bad_upgrade", "an upgrade is HTTP/1.1")
+    for name in _ONCE:
+        if len(values.get(name, ())) > 1:
+            raise HttpError(400, "bad_upgrade", f"{name.decode()} is given twice")
+    if b"content-length" in values or b"transfer-encoding" in values:
+        raise HttpError(400, "bad_upgrade", "an upgrade has no body")
+    if _words(values, b"upgrade") != ["websocket"] or "upgrade" not in _words(values, b"connection"):
+        raise HttpError(426, "upgrade_required", "this address speaks WebSocket", [("upgrade", "websocket")])
+    if values.get(b"sec-websocket-version") != [b"13"]:
+        raise HttpError(426, "bad_version", "Sec-WebSocket-Version must be 13", [("sec-websocket-version", "13")])
+    key = values.get(b"sec-websocket-key", [b""])[0]
+    try:
+        is_key = len(base64.b64decode(key, validate=True)) == 16
+    except (binascii.Error, ValueError):
+        is_key = False
+    if not is_key:
+        raise HttpError(400, "bad_upgrade", "Sec-WebSocket-Key is not 16 bytes of base64")
+    listed = {word.encode() for word in _words(values, b"connection")}
+    session = values.get(SESSION_HEADER.encode())
+    return Upgrade(
+        target=bytes(request.target),
+        headers=tuple((n, v) for n, v in request.headers.raw_items() if n.lower() not in _NOT_PASSED and n.lower() not in listed),
+        key=key,
+        offers_realtime=_SUBPROTOCOL in _words(values, b"sec-websocket-protocol", lower=False),
+        session_header=None if session is None else session[0].decode("latin-1"),
+    )
+
+
+def upstream_request(upgrade: Upgrade, placement: Placement) -> h11.Request:
+    """The same request to the runtime, with the place it may take."""
+    ours = [
+        (b"Connection", b"Upgrade"),
+        (b"Upgrade", b"websocket"),
+        (TICKET_HEADER.encode(), placement.ticket.encode()),
+        (SESSION_HEADER.encode(), placement.session_id.encode()),
+        (EPOCH_HEADER.encode(), str(placement.epoch).encode()),
+    ]
+    return h11.Request(method=b"GET", target=upgrade.target, headers=[*upgrade.headers, *ours])
+
+
+def switching_response(upgrade: Upgrade, placement: Placement) -> bytes:
+    """Our own 101. The subprotocol is `realtime` or none: another offered token may be a key and is never echoed."""
+    lines = [
+        "HTTP/1.1 101 Switching Protocols",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Accept: {accept_of(upgrade.key).decode()}",
+    ]
+    if upgrade.offers_realtime:
+        lines.append(f"Sec-WebSocket-Protocol: {_SUBPROTOCOL}")
+    lines += [f"{SESSION_HEADER}: {placement.session_id}", f"{RUNTIME_HEADER}: {placement.runtime_id}", "", ""]
+    return "\r\n".join(lines).encode("ascii")
+
+
+def _words(values: dict[bytes, list[bytes]], name: bytes, lower: bool = True) -> list[str]:
+    text = b",".join(values.get(name, ())).decode("latin-1")
+    return [word.strip() for word in (text.lower() if lower else text).split(",") if word.strip()]
