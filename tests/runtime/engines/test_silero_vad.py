@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import perf.demo
-from perf.audio_files import read_wav
+from clients.wav_files import read_wav
 from runtime.engines.errors import EngineBusy, EngineClosed
 from runtime.engines.loaded import LoadedEngines
 from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, Samples, VoiceActivityDetector

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from perf.audio_files import AudioFileError, read_wav
+from clients.wav_files import AudioFileError, read_wav
 
 _TONE: NDArray[np.float64] = 0.5 * np.sin(np.arange(1600) * 2 * np.pi * 440 / 16_000)
 

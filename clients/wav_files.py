@@ -1,4 +1,4 @@
-"""Reads WAV files of any usual kind as 16-bit mono samples.
+"""Reads WAV files of any usual kind as 16-bit mono samples, and writes such samples.
 
 Python's own `wave` module knows neither float samples nor the extensible header that many editors write.
 """
@@ -6,16 +6,16 @@ Python's own `wave` module knows neither float samples nor the extensible header
 from __future__ import annotations
 
 import struct
+import wave
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import soxr
 from numpy.typing import NDArray
 
-from runtime.primitives.errors import Fault, VoiceError
-
-__all__ = ["AudioFileError", "read_wav"]
+__all__ = ["AudioFileError", "read_wav", "write_wav"]
 
 _ALLOWED: Final = "allowed: WAV, PCM 8/16/24/32 bit or float 32/64 bit, mono or stereo, 8,000-192,000 Hz, at most 1 hour"
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
@@ -24,16 +24,13 @@ _TO_THE_END: Final = 0xFFFF_FFFF
 _LONGEST_S: Final = 3_600
 
 
-class AudioFileError(VoiceError):
+class AudioFileError(ValueError):
     """An audio file cannot be used. One line: the file, the problem, what is allowed.
 
     Attributes:
         path: the file.
         problem: what is wrong with it.
     """
-
-    code = "audio_file_unusable"
-    fault = Fault.ENVIRONMENT
 
     def __init__(self, path: Path, problem: str, allowed: str = _ALLOWED) -> None:
         self.path = path
@@ -56,7 +53,7 @@ class _Format:
 def read_wav(path: Path, rate_hz: int) -> NDArray[np.int16]:
     """The file's sound, mono (stereo is averaged), at `rate_hz`, as 16-bit samples; at least one.
 
-    Reads the whole file. Another rate than the file's needs soxr (the voice extra). Raises AudioFileError where the file is
+    Reads the whole file. Raises AudioFileError where the file is
     missing, no WAV, of another kind, cut short or without sound.
     """
     try:
@@ -68,13 +65,23 @@ def read_wav(path: Path, rate_hz: int) -> NDArray[np.int16]:
     if not np.isfinite(mono).all():
         raise AudioFileError(path, "it holds samples that are no numbers")
     if layout.rate_hz != rate_hz:
-        import soxr  # part of the voice extra; files at the right rate do without
-
         mono = soxr.resample(mono, layout.rate_hz, rate_hz)
     if not mono.size:
         raise AudioFileError(path, "it is too short to hold a sample")
     samples: NDArray[np.int16] = np.clip(np.round(mono * 32768), -32768, 32767).astype(np.int16)
     return samples
+
+
+def write_wav(path: Path, samples: NDArray[np.int16], rate_hz: int) -> None:
+    """Writes 16-bit mono. Raises AudioFileError where the file cannot be written."""
+    try:
+        with wave.open(str(path), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(rate_hz)
+            file.writeframes(np.ascontiguousarray(samples, "<i2").tobytes())
+    except OSError as error:
+        raise AudioFileError(path, error.strerror or type(error).__name__, "allowed: a path that can be written") from error
 
 
 def _chunks(path: Path, data: bytes) -> tuple[_Format, bytes]:

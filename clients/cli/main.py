@@ -1,0 +1,104 @@
+"""The `switchboard` command. It starts the other programs as processes, and makes calls itself."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+
+from clients.conversation import CallResult, speak_and_listen
+from clients.realtime import RATE_HZ, CallFailed, connect
+from clients.wav_files import AudioFileError, read_wav, write_wav
+
+__all__ = ["main"]
+
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+app = typer.Typer(
+    name="switchboard",
+    help="Real-time voice agents: runtimes that hold the calls, a balancer that places them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _become(module: str, arguments: list[str]) -> None:
+    """Replaces this process by another program of the distribution, so that signals and exit status are its own."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
+
+
+@app.command(context_settings=_PASS_ON)
+def runtime(context: typer.Context) -> None:
+    """Run one runtime: it answers calls over WebSocket and gRPC. (runtime --help lists its settings)"""
+    _become("runtime", context.args)
+
+
+@app.command(context_settings=_PASS_ON)
+def balancer(context: typer.Context) -> None:
+    """Run the balancer: one public address in front of the runtimes. (balancer --help lists its settings)"""
+    _become("balancer", context.args)
+
+
+@app.command(context_settings=_PASS_ON)
+def demo(context: typer.Context) -> None:
+    """Start a balancer and three runtimes, and call them with recorded human speech. (demo --help lists its options)"""
+    _become("perf.demo", context.args)
+
+
+@app.command()
+def call(
+    file: Annotated[Path, typer.Argument(help="WAV file to speak: PCM or float, mono or stereo, 8,000-192,000 Hz")],
+    url: Annotated[
+        str, typer.Option(help="where to call: a balancer or a runtime", envvar="SWITCHBOARD_URL")
+    ] = "ws://127.0.0.1:8080/v1/realtime",
+    agent: Annotated[str, typer.Option(help="whom to talk to; empty: the server's default agent")] = "",
+    session_id: Annotated[str, typer.Option(help="name of the session; empty: the server makes one")] = "",
+    output: Annotated[Path, typer.Option("--output", "-o", help="where the agent's audio goes (WAV, 24 kHz)")] = Path(
+        "answer.wav"
+    ),
+    answer_within: Annotated[
+        float, typer.Option(help="seconds to wait for a complete answer after the recording", min=1.0, max=600.0)
+    ] = 60.0,
+) -> None:
+    """Speak a WAV file to an agent at real-time pace, print what happens live, and write the agent's audio to a file."""
+    console = Console(highlight=False)
+    try:
+        samples = read_wav(file, RATE_HZ)
+        result = anyio.run(_call, console, samples, url, agent, session_id, answer_within)
+        write_wav(output, result.agent_samples, RATE_HZ)
+    except (AudioFileError, CallFailed) as error:
+        print(f"switchboard call: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    console.print(f"[dim]agent's audio: {output} ({len(result.agent_samples) / RATE_HZ:.1f} s)[/dim]")
+
+
+async def _call(
+    console: Console, samples: NDArray[np.int16], url: str, agent: str, session_id: str, answer_within_s: float
+) -> CallResult:
+    started = anyio.current_time()
+
+    def told(kind: str, text: str) -> None:
+        at_s = anyio.current_time() - started
+        console.print(f"[dim]{at_s:7.2f} s[/dim]  [bold]{kind:>8}[/bold]  {escape(text)}")
+
+    async with connect(url, agent, session_id) as line:
+        told("connects", f"session {line.session_id}" + (f" on {line.runtime_id}" if line.runtime_id else ""))
+        return await speak_and_listen(line, samples, answer_within_s=answer_within_s, told=told)
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()
