@@ -52,7 +52,7 @@ class Releases:
 
     async def run(self) -> None:
         """Ends only by cancellation; what still waits then is left to the runtimes' expiry."""
-        async with anyio.create_task_group() as tasks:
+        async with self._send, self._receive, anyio.create_task_group() as tasks:
             for _ in range(_WORKERS):
                 tasks.start_soon(self._work)
 

@@ -58,6 +58,7 @@ def decide(view: FleetView, request: PlacementRequest = ASK, policy: str = "sess
         ({}, {"min_version": (1, 3)}, RefusalReason.UNSUITABLE, "version"),
         ({"context_window_remaining": 100}, {"context_window": 101}, RefusalReason.NO_HEADROOM, "0+0+0 of 8"),
         ({}, {"only_runtime": "r9"}, RefusalReason.UNSUITABLE, "already"),
+        ({}, {"avoid": frozenset({"r1"})}, RefusalReason.UNREACHABLE, "could not be reached"),
         ({"is_overloaded": True}, {}, RefusalReason.OVERLOAD, "utilisation 0.20"),
         ({"active": 5, "reserved": 2, "in_flight": 1}, {}, RefusalReason.LIMIT, "5+2+1 of 8"),
         ({"active": 5, "effective": 5.9}, {}, RefusalReason.NO_HEADROOM, "effective 5.9"),

@@ -1,0 +1,73 @@
+"""A whole balancer in this process on system-chosen ports, and waiting for facts with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, replace
+
+import anyio
+import grpc
+
+from balancer.app.settings import BalancerSettings
+from balancer.app.wiring import Balancer, wire
+from balancer.telemetry.logs import make_logger
+from protos.switchboard.v1 import registry_pb2_grpc
+
+QUICK = BalancerSettings(
+    heartbeat_interval_ms=50, heartbeat_misses=1, suspect_after_ms=1000, lease_ttl_ms=3000, lost_grace_ms=200,
+    sweep_interval_ms=20, report_interval_ms=100, report_max_age_ms=5000, reserve_timeout_ms=1000,
+)  # fmt: skip
+
+
+@dataclass
+class Running:
+    balancer: Balancer
+    control: str
+    host: str
+    port: int
+    log: io.StringIO
+
+    @property
+    def url(self) -> str:
+        return f"ws://{self.host}:{self.port}/v1/realtime"
+
+
+@contextlib.asynccontextmanager
+async def running(**changes: object) -> AsyncIterator[Running]:
+    settings = replace(QUICK, **changes)  # type: ignore[arg-type]  # the fields of the settings
+    log = io.StringIO()
+    balancer = wire(settings, make_logger(log, "debug"))
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    listener.setblocking(False)
+    host, port = listener.getsockname()
+    control = grpc.aio.server()
+    registry_pb2_grpc.add_RegistryServicer_to_server(balancer.registry, control)
+    control_port = control.add_insecure_port("127.0.0.1:0")
+    await control.start()
+    started = anyio.Event()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(balancer.sweep.run)
+            tasks.start_soon(balancer.releases.run)
+            tasks.start_soon(balancer.front.run, listener, started.set)
+            await started.wait()
+            try:
+                yield Running(balancer, f"127.0.0.1:{control_port}", host, port, log)
+            finally:
+                tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+            await control.stop(None)
+            await balancer.channels.close_all()
+
+
+async def until(fact: Callable[[], bool], within_s: float = 5.0) -> None:
+    """Returns as soon as `fact` holds; fails when it does not in time. Looks between any two steps of the event loop."""
+    with anyio.fail_after(within_s):
+        while not fact():  # noqa: ASYNC110  # facts of many objects, most without an event of their own
+            await anyio.sleep(0.005)
