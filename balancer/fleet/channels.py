@@ -7,6 +7,8 @@ from typing import Final
 
 import grpc
 
+from runtime.primitives.clock import NS_PER_S
+
 __all__ = ["RuntimeChannels"]
 
 _OPTIONS: Final = (
@@ -21,11 +23,16 @@ _OPTIONS: Final = (
 )
 
 
+_CLOSED_AFTER_NS: Final = 60 * NS_PER_S
+"""Longer than any call's deadline: closing a channel under a call looks to its caller like its own cancellation."""
+
+
 class RuntimeChannels:
-    """Channels are made on first use. Close with `close_all`; `keep_only` closes those of runtimes that are gone."""
+    """Channels are made on first use. Close with `close_all`; `keep_only` closes those of runtimes that are long gone."""
 
     def __init__(self) -> None:
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._unneeded_ns: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._channels)
@@ -36,9 +43,16 @@ class RuntimeChannels:
             channel = self._channels[address] = grpc.aio.insecure_channel(address, options=_OPTIONS)
         return channel
 
-    async def keep_only(self, addresses: Collection[str]) -> None:
-        for address in [address for address in self._channels if address not in addresses]:
-            await self._channels.pop(address).close()
+    async def keep_only(self, addresses: Collection[str], now_ns: int) -> None:
+        """Closes what was in none of the calls for a minute."""
+        for address in list(self._channels):
+            if address in addresses:
+                self._unneeded_ns.pop(address, None)
+            elif now_ns - self._unneeded_ns.setdefault(address, now_ns) > _CLOSED_AFTER_NS:
+                del self._unneeded_ns[address]
+                await self._channels.pop(address).close()
 
     async def close_all(self) -> None:
-        await self.keep_only(())
+        """For the end of the process: calls under way end as cancelled."""
+        while self._channels:
+            await self._channels.popitem()[1].close()

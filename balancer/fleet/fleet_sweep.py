@@ -32,4 +32,5 @@ class FleetSweep:
                 if change.kind is ChangeKind.FORGOTTEN:
                     self.registry.forget(change.member)
             if len(self.channels) > len(self.fleet.membership):
-                await self.channels.keep_only({seat.member.facts.grpc_address for seat in self.fleet.seats()})
+                needed = {seat.member.facts.grpc_address for seat in self.fleet.seats()}
+                await self.channels.keep_only(needed, self.clock.now_ns())

@@ -34,10 +34,9 @@ class ReportWatch:
 
     async def run(self, member: Member) -> None:
         backoff = Backoff()
-        stub = load_pb2_grpc.LoadReportsStub(self.channels.to(member.facts.grpc_address))
         request = load_pb2.WatchRequest(interval_ms=self.interval_ms, balancer_id=self.fleet.life.balancer_id)
         while True:
-            watch = stub.Watch(request)
+            watch = load_pb2_grpc.LoadReportsStub(self.channels.to(member.facts.grpc_address)).Watch(request)
             status = "OK"
             try:
                 while True:

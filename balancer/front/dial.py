@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import cast
 
 import anyio
 import h11
@@ -40,7 +41,7 @@ class _Handshake(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
         self._transport = transport
         head = (self._parser.send(self._request) or b"") + (self._parser.send(h11.EndOfMessage()) or b"")
         transport.write(head)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import anyio
 import h11
@@ -66,7 +66,7 @@ class HttpCaller(asyncio.Protocol):
         """Of the task that works for this caller; cancelled when it leaves."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
         self.transport = transport
         self._owner.caller_came(self)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     stays_silent: bool = False
     """Never answers a reservation."""
     refuse_upgrade: bool = False
+    break_watch: bool = False
+    """The present load watch ends with an error, once."""
     agents: tuple[str, ...] = ("desk",)
     sequence: int = 0
     ledger_version: int = 0
@@ -75,6 +78,9 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     async def Watch(self, request: load_pb2.WatchRequest, context: Any) -> AsyncIterator[load_pb2.LoadSnapshot]:
         while True:
             yield self.snapshot()
+            if self.break_watch:
+                self.break_watch = False
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "broken")
             with anyio.move_on_after(0.1):
                 async with self.news:
                     await self.news.wait()
@@ -210,8 +216,11 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
         number = 0
         while True:
             number += 1
-            await call.write(registry_pb2.EnrollRequest(heartbeat=registry_pb2.Heartbeat(sequence=number)))
-            await call.read()
+            try:
+                await call.write(registry_pb2.EnrollRequest(heartbeat=registry_pb2.Heartbeat(sequence=number)))
+                await call.read()
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                return  # the balancer ended the stream
             await anyio.sleep(0.05)
 
     async def goodbye(self) -> None:

@@ -1,0 +1,175 @@
+"""The fleet without I/O: reports, in-flight placements and the view agree at every step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from balancer.capacity.effective_capacity import CapacityRule
+from balancer.fleet.books import LegChange
+from balancer.fleet.fleet import BalancerLife, Fleet, FleetEvent
+from balancer.fleet.membership import EnrollOutcome, Member, MembershipRule
+from balancer.fleet.registration import Registration
+from balancer.routing.fleet_view import RuntimeRow
+from runtime.primitives.clock import NS_PER_MS
+from runtime.primitives.load_snapshot import AdmittedUpto, LegTotals, LoadSnapshot, RuntimeState
+
+LIFE = BalancerLife("b1", 77)
+FACTS = Registration("r1", 5, "127.0.0.1:1", "127.0.0.1:2", 20, state=RuntimeState.READY, agents=frozenset({"desk"}))
+
+
+def report(sequence: int, **changes: object) -> LoadSnapshot:
+    made = LoadSnapshot("r1", 5, sequence, 0, 1, 0, 0, 0, 20, LegTotals(), RuntimeState.READY, 0.1)
+    return replace(made, **changes)  # type: ignore[arg-type]  # the fields of one report
+
+
+class Harness:
+    def __init__(self) -> None:
+        self.events: list[FleetEvent] = []
+        self.fleet = Fleet(LIFE, CapacityRule(), MembershipRule(), 0, self.events.append)
+        self.fleet.enroll(FACTS, 0)
+
+    @property
+    def member(self) -> Member:
+        member = self.fleet.membership.get("r1")
+        assert member is not None
+        return member
+
+    @property
+    def row(self) -> RuntimeRow:
+        row = self.fleet.view.get("r1")
+        assert row is not None
+        return row
+
+
+def test_before_its_first_report_a_runtime_has_no_room() -> None:
+    harness = Harness()
+    assert (harness.row.effective, harness.row.arrived_ns) == (0.0, None)
+    assert harness.fleet.take_report(report(1), (), 10)
+    assert (harness.row.effective, harness.row.arrived_ns) == (4.0, 10)
+
+
+def test_duplicates_and_old_reports_change_nothing() -> None:  # requirement L3
+    harness = Harness()
+    harness.fleet.take_report(report(5, active=2, totals=LegTotals(started=2)), (), 10)
+    before = harness.row
+    assert not harness.fleet.take_report(report(5), (), 20)
+    assert not harness.fleet.take_report(report(4), (), 20)
+    assert not harness.fleet.take_report(report(9, incarnation=4), (), 20)
+    assert not harness.fleet.take_report(report(9, runtime_id="who"), (), 20)
+    assert harness.row == before
+    counts = harness.fleet.reports
+    assert (counts.taken, counts.duplicate, counts.reordered, counts.unknown_runtime) == (1, 1, 1, 2)
+
+
+def test_an_unknown_utilisation_is_not_idle() -> None:  # bug B7
+    harness = Harness()
+    active = {"active": 4, "totals": LegTotals(started=4)}
+    harness.fleet.take_report(report(1, utilisation=0.1, **active), (), 10)
+    assert harness.row.effective > 4
+    harness.fleet.take_report(report(2, utilisation=math.nan, **active), (), 20)
+    assert harness.row.utilisation is None
+    assert harness.row.effective == 4.0  # nothing new without a known peer
+    assert harness.fleet.reports.dropped_fields == {"utilisation": 1}
+    harness.fleet.enroll(replace(FACTS, runtime_id="r2"), 0)
+    harness.fleet.take_report(report(1, runtime_id="r2", utilisation=0.4, **active), (), 20)
+    harness.fleet.take_report(report(3, utilisation=math.inf, **active), (), 30)
+    assert harness.row.effective == pytest.approx(4 * 1.5)  # its peer's 0.4
+
+
+def test_placements_are_debited_until_a_report_contains_them() -> None:  # bug R18
+    harness = Harness()
+    fleet = harness.fleet
+    fleet.take_report(report(1), (), 0)
+    opened = [fleet.open_placement("r1") for _ in range(3)]
+    assert [each[1] for each in opened if each] == [1, 2, 3]
+    assert harness.row.in_flight == 3
+    mine = (AdmittedUpto("b1", 77, 2), AdmittedUpto("b1", 76, 99), AdmittedUpto("b2", 77, 99))
+    fleet.take_report(report(2, reserved=2, admitted_upto=mine), (), 10)
+    assert (harness.row.reserved, harness.row.in_flight, harness.row.estimate) == (2, 1, 3)
+    assert opened[2] is not None
+    fleet.settle_placement(*opened[2])
+    fleet.settle_placement(*opened[2])
+    assert harness.row.in_flight == 0
+    assert fleet.open_placement("nobody") is None
+
+
+def test_a_settled_placement_of_a_life_that_is_gone_touches_no_other() -> None:
+    harness = Harness()
+    opened = harness.fleet.open_placement("r1")
+    assert opened is not None
+    harness.fleet.enroll(replace(FACTS, incarnation=6), 0)
+    harness.fleet.open_placement("r1")
+    harness.fleet.settle_placement(*opened)
+    assert harness.row.in_flight == 1
+
+
+def test_the_state_is_the_worst_that_any_source_says() -> None:  # bug B36
+    harness = Harness()
+    harness.fleet.take_report(report(1), (), 0)
+    assert harness.row.state.value == "ready"
+    harness.fleet.state_changed(harness.member, RuntimeState.DRAINING, 1)
+    harness.fleet.take_report(report(2), (), 2)
+    assert harness.row.state.value == "draining"
+    harness.fleet.take_report(report(3, state=RuntimeState.OFFLINE), (), 3)
+    assert harness.row.state.value == "offline"
+
+
+def test_overload_has_hysteresis() -> None:
+    harness = Harness()
+    seen = []
+    for sequence, utilisation in enumerate((0.71, 0.73, 0.70, 0.65, 0.63, 0.70), start=1):
+        harness.fleet.take_report(report(sequence, utilisation=utilisation), (), 0)
+        seen.append(harness.row.is_overloaded)
+    assert seen == [False, True, True, True, False, False]  # 0.9 and 0.8 of the target 0.8
+
+
+def started(harness: Harness, name: str, version: int) -> None:
+    harness.fleet.leg_event(harness.member, (name, 1), LegChange.STARTED, "", version, 0)
+
+
+def test_a_kill_is_ineligible_at_once_and_lost_once_after_the_grace() -> None:
+    harness = Harness()
+    started(harness, "a", 1)
+    started(harness, "b", 2)
+    harness.fleet.stream_ended(harness.member, 0)
+    assert harness.row.ineligible
+    assert harness.fleet.books.active == 2
+    for now_ms in range(100, 1500, 100):
+        harness.fleet.sweep(now_ms * NS_PER_MS)
+    assert (harness.fleet.books.active, harness.fleet.books.totals.runtime_lost) == (0, 2)
+    assert harness.fleet.enroll(replace(FACTS, incarnation=6), 2000 * NS_PER_MS) is EnrollOutcome.REPLACED
+    assert harness.fleet.books.totals.runtime_lost == 2
+    assert harness.row.ineligible == ""
+
+
+def test_coming_back_within_the_grace_loses_nothing() -> None:
+    harness = Harness()
+    started(harness, "a", 1)
+    old = harness.member
+    harness.fleet.stream_ended(old, 0)
+    assert harness.fleet.enroll(replace(FACTS, live=(("a", 1),), ledger_version=1), 10) is EnrollOutcome.RETURNED
+    harness.fleet.stream_ended(old, 20)  # late news of the old stream
+    for now_ms in range(100, 2000, 100):
+        harness.fleet.heard(harness.member, now_ms * NS_PER_MS)
+        harness.fleet.sweep(now_ms * NS_PER_MS)
+    assert harness.row.ineligible == ""
+    assert (harness.fleet.books.active, harness.fleet.books.totals.runtime_lost) == (1, 0)
+
+
+def test_a_newer_life_loses_the_older_ones_legs_at_once() -> None:
+    harness = Harness()
+    started(harness, "a", 1)
+    harness.fleet.enroll(replace(FACTS, incarnation=6), 0)
+    assert (harness.fleet.books.active, harness.fleet.books.totals.runtime_lost) == (0, 1)
+    assert harness.fleet.enroll(FACTS, 0) is EnrollOutcome.OLDER
+
+
+def test_goodbye_removes_it_now() -> None:
+    harness = Harness()
+    harness.fleet.state_changed(harness.member, RuntimeState.OFFLINE, 0)
+    harness.fleet.stream_ended(harness.member, 0)
+    assert len(harness.fleet.view) == len(harness.fleet.membership) == 0
+    assert [event.kind for event in harness.events] == ["added", "state_offline", "left"]
