@@ -91,6 +91,6 @@ class WhisperRecognizer:
         return result
 
     def warm_up(self) -> None:
-        """Decodes a second of soft noise. Blocks."""
-        hiss = np.random.default_rng(0).normal(0, 300, INPUT_RATE_HZ).astype(np.int16)
-        self.transcribe(hiss)
+        """Decodes a second of a soft tone. Blocks."""
+        tone = 300 * np.sin(np.arange(INPUT_RATE_HZ) * (2 * np.pi * 220 / INPUT_RATE_HZ))
+        self.transcribe(tone.astype(np.int16))

@@ -1,13 +1,16 @@
-"""The real engines, loaded once for all tests that are marked `models`."""
+"""The real engines, loaded once for all tests that are marked `models`, and sound that is no speech."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from runtime.engines.load import EngineSettings, load_engines
 from runtime.engines.loaded import LoadedEngines
+from runtime.engines.ports import INPUT_RATE_HZ, Samples
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +23,11 @@ def real_engines() -> Iterator[LoadedEngines]:
 @pytest.fixture
 def anyio_backend() -> object:
     return ("asyncio", {"use_uvloop": True})
+
+
+@pytest.fixture
+def white_noise() -> Samples:
+    """Two seconds, evenly distributed between -2,048 and 2,047, the same in every run."""
+    bits = hashlib.shake_256(b"noise").digest(2 * 2 * INPUT_RATE_HZ)
+    noise: Samples = np.frombuffer(bits, np.int16) >> 4
+    return noise
