@@ -186,15 +186,16 @@ def _record(record: PlacementRecord, now_ns: int) -> Json:
 
 
 def _candidate(candidate: Candidate) -> Json:
+    row = candidate.row
     return {
-        "runtime_id": candidate.runtime_id,
-        "incarnation": candidate.incarnation,
-        "active": candidate.active,
-        "reserved": candidate.reserved,
-        "in_flight": candidate.in_flight,
-        "hard_limit": candidate.hard_limit,
-        "effective_capacity": round(candidate.effective, 3),
-        "utilisation": candidate.utilisation,
+        "runtime_id": row.runtime_id,
+        "incarnation": row.incarnation,
+        "active": row.active,
+        "reserved": row.reserved,
+        "in_flight": row.in_flight,
+        "hard_limit": row.hard_limit,
+        "effective_capacity": round(row.effective, 3),
+        "utilisation": row.utilisation,
         "report_age_s": round(candidate.report_age_ns / NS_PER_S, 3),
         "score": round(candidate.score, 6),
     }

@@ -44,7 +44,7 @@ class _Handshake(asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
         self._transport = transport
         head = (self._parser.send(self._request) or b"") + (self._parser.send(h11.EndOfMessage()) or b"")
-        transport.write(head)
+        self._transport.write(head)
 
     def data_received(self, data: bytes) -> None:
         if self._answered.done():

@@ -239,7 +239,7 @@ class Placer:
         """lambda_fleet * C_i / sum C over those that may be given sessions; 0: unknown."""
         columns = self._fleet.view.columns
         total = float(np.dot(columns.hard_limit, columns.ready & columns.eligible))
-        return self._rate.per_s(self._clock.now_ns()) * candidate.hard_limit / total if total else 0.0
+        return self._rate.per_s(self._clock.now_ns()) * candidate.row.hard_limit / total if total else 0.0
 
     def _remember(self, placement: Placement) -> None:
         now_ns = self._clock.now_ns()

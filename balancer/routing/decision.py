@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from balancer.routing.fleet_view import RuntimeRow
 from balancer.routing.request import PlacementRequest
 from runtime.primitives.clock import NS_PER_S
 from runtime.primitives.reasons import RefusalReason
@@ -15,20 +16,18 @@ __all__ = ["Candidate", "Decision", "RuntimeRefusal"]
 class Candidate:
     """One runtime that may serve the leg, as it stood at the decision."""
 
-    runtime_id: str
-    incarnation: int
-    active: int
-    reserved: int
-    in_flight: int
-    hard_limit: int
-    effective: float
-    utilisation: float | None
+    row: RuntimeRow
     report_age_ns: int
     score: float
 
+    @property
+    def runtime_id(self) -> str:
+        return self.row.runtime_id
+
     def __str__(self) -> str:
+        row = self.row
         return (
-            f"{self.active}+{self.reserved}+{self.in_flight} of {self.hard_limit} (effective {self.effective:.1f}); "
+            f"{row.active}+{row.reserved}+{row.in_flight} of {row.hard_limit} (effective {row.effective:.1f}); "
             f"report {self.report_age_ns / NS_PER_S:.1f} s old"
         )
 

@@ -93,18 +93,7 @@ class Router:
 
 
 def _candidate(row: RuntimeRow, score: float, now_ns: int) -> Candidate:
-    return Candidate(
-        runtime_id=row.runtime_id,
-        incarnation=row.incarnation,
-        active=row.active,
-        reserved=row.reserved,
-        in_flight=row.in_flight,
-        hard_limit=row.hard_limit,
-        effective=row.effective,
-        utilisation=row.utilisation,
-        report_age_ns=0 if row.arrived_ns is None else max(0, now_ns - row.arrived_ns),
-        score=score,
-    )
+    return Candidate(row, 0 if row.arrived_ns is None else max(0, now_ns - row.arrived_ns), score)
 
 
 def _refusals(context: FilterContext) -> tuple[RuntimeRefusal, ...]:

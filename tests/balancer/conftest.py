@@ -1,10 +1,12 @@
-"""The balancer's I/O tests run on asyncio, as the balancer does."""
+"""The balancer's I/O tests run on uvloop, as the balancer does in production."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+def anyio_backend() -> tuple[str, dict[str, bool]]:
+    return "asyncio", {"use_uvloop": sys.platform != "win32"}

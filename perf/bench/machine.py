@@ -1,0 +1,73 @@
+"""What a measurement must say of where it was made: the machine, the commit, and the CPU that others used meanwhile."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+__all__ = ["ForeignCpu", "describe_machine"]
+
+_USER_HZ: Final = os.sysconf("SC_CLK_TCK")
+
+
+def describe_machine() -> dict[str, Any]:
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    models = [line.partition(":")[2].strip() for line in _read("/proc/cpuinfo").splitlines() if line.startswith("model name")]
+    return {
+        "cpu": models[0] if models else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "commit": commit or None,
+    }
+
+
+class ForeignCpu:
+    """Context manager around a measurement: `cores` is the CPU, in cores, that the rest of the machine used meanwhile.
+
+    What the given processes (and this one) used is subtracted; None where /proc does not tell.
+    """
+
+    def __init__(self, now_s: Callable[[], float], pids: tuple[int, ...] = ()) -> None:
+        self._now_s = now_s
+        self._pids = (os.getpid(), *pids)
+        self.cores: float | None = None
+
+    def __enter__(self) -> ForeignCpu:
+        self._began = self._now_s(), self._busy_s(), self._own_s()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        began_s, busy_s, own_s = self._began
+        elapsed_s = self._now_s() - began_s
+        if busy_s is not None and elapsed_s > 0:
+            busy_now_s = self._busy_s()
+            assert busy_now_s is not None
+            self.cores = round(max(0.0, (busy_now_s - busy_s) - (self._own_s() - own_s)) / elapsed_s, 3)
+
+    def _busy_s(self) -> float | None:
+        fields = _read("/proc/stat").partition("\n")[0].split()[1:]
+        if len(fields) < 8:
+            return None
+        user, nice, system, _idle, _iowait, irq, softirq, steal = (int(field) for field in fields[:8])
+        return (user + nice + system + irq + softirq + steal) / _USER_HZ
+
+    def _own_s(self) -> float:
+        return sum(_process_cpu_s(pid) for pid in self._pids)
+
+
+def _process_cpu_s(pid: int) -> float:
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _USER_HZ if len(fields) > 12 else 0.0
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,186 @@
+"""CPU of the relay for each relayed 640-byte frame (20 ms of audio): `python -m perf.bench.relay --json`.
+
+The relay runs alone in its own process, pinned to the first core; callers and backend run in this one, pinned to the last. The
+same traffic goes through the relay and directly to the backend in one run. Two loads: saturated (64 connections, one frame
+outstanding on each) and paced (100 connections, a frame every 20 ms on each; that mostly measures waking a sleeping core). CPU
+is the relay process's user and system time from /proc; a round trip relays two frames.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from perf.bench.machine import ForeignCpu, describe_machine
+from perf.bench.relay_traffic import PAYLOAD_BYTES, EchoBackend, PingPongCaller
+from perf.targets import Target, all_met, as_json
+
+_TARGET_US: Final = 5.0
+_SATURATED_CONNECTIONS: Final = 64
+_PACED_CONNECTIONS: Final = 100
+_PERIOD_S: Final = 0.02
+_DIAL_LIMIT_S: Final = 10.0
+
+
+class Load:
+    """Callers on one address. Counts answers and how long each took."""
+
+    def __init__(self, saturated: bool) -> None:
+        self._saturated = saturated
+        self.took_ns: list[int] = []
+        self.is_running = False
+        self._unopened = 0
+        self._all_open = asyncio.Event()
+        self.callers: list[PingPongCaller] = []
+
+    async def open(self, port: int, count: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._unopened = count
+        with anyio.fail_after(_DIAL_LIMIT_S):
+            for _ in range(count):
+                _, caller = await loop.create_connection(lambda: PingPongCaller(self._opened, self._answered), "127.0.0.1", port)
+                self.callers.append(caller)
+            await self._all_open.wait()
+
+    async def run(self, seconds: float) -> None:
+        self.is_running = True
+        began_s = time.perf_counter()
+        if self._saturated:
+            for caller in self.callers:
+                caller.send(time.perf_counter_ns())
+            await anyio.sleep(seconds)
+        else:
+            # Callers are spread over the period, as unrelated calls are.
+            step_s = _PERIOD_S / len(self.callers)
+            number = 0
+            while (now_s := time.perf_counter() - began_s) < seconds:
+                while number * step_s <= now_s:
+                    self.callers[number % len(self.callers)].send(time.perf_counter_ns())
+                    number += 1
+                await anyio.sleep(step_s * 4)
+        self.is_running = False
+
+    def close(self) -> None:
+        for caller in self.callers:
+            caller.transport.abort()
+
+    def _opened(self) -> None:
+        self._unopened -= 1
+        if not self._unopened:
+            self._all_open.set()
+
+    def _answered(self, caller: PingPongCaller) -> None:
+        now_ns = time.perf_counter_ns()
+        if self.is_running:
+            self.took_ns.append(now_ns - caller.sent_ns)
+            if self._saturated:
+                caller.send(now_ns)
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+async def measure(port: int, saturated: bool, seconds: float, relay_pid: int) -> dict[str, Any]:
+    load = Load(saturated)
+    await load.open(port, _SATURATED_CONNECTIONS if saturated else _PACED_CONNECTIONS)
+    with ForeignCpu(time.perf_counter, (relay_pid,)) as foreign:
+        before_s = cpu_s(relay_pid)
+        await load.run(seconds)
+        used_s = cpu_s(relay_pid) - before_s
+    load.close()
+    took = sorted(load.took_ns)
+    trips = len(took)
+    return {
+        "round_trips": trips,
+        "round_trips_per_s": round(trips / seconds),
+        "p50_us": round(took[trips // 2] / 1000, 1) if trips else None,
+        "p99_us": round(took[int(trips * 0.99)] / 1000, 1) if trips else None,
+        "relay_cpu_us_per_frame": round(used_s * 1e6 / trips / 2, 2) if trips else None,
+        "relay_cores": round(used_s / seconds, 3),
+        "foreign_cpu_cores": foreign.cores,
+    }
+
+
+def memory_kib(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    return 0
+
+
+async def bench(seconds: float) -> dict[str, Any]:
+    cores = sorted(os.sched_getaffinity(0))
+    loop = asyncio.get_running_loop()
+    backend = await loop.create_server(EchoBackend, "127.0.0.1", 0)
+    backend_port = backend.sockets[0].getsockname()[1]
+    relay = subprocess.Popen(  # noqa: ASYNC220  # before any load: nothing waits on the loop yet
+        [sys.executable, "-m", "perf.bench.relay_process", f"127.0.0.1:{backend_port}"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert relay.stdin is not None
+    assert relay.stdout is not None
+    try:
+        port = int(await anyio.to_thread.run_sync(relay.stdout.readline))
+        os.sched_setaffinity(relay.pid, {cores[0]})
+        os.sched_setaffinity(0, {cores[-1]})
+        found: dict[str, Any] = {}
+        for name, saturated in (("saturated", True), ("paced", False)):
+            for path, at in (("direct", backend_port), ("relayed", port)):
+                print(f"{name}, {path}: {seconds:g} s ...", file=sys.stderr)
+                found[f"{name}_{path}"] = await measure(at, saturated, seconds, relay.pid)
+        idle = Load(saturated=False)
+        before_kib = memory_kib(relay.pid)
+        await idle.open(port, 500)
+        found["kib_per_idle_connection"] = round((memory_kib(relay.pid) - before_kib) / 500, 1)
+        idle.close()
+        return found
+    finally:
+        os.sched_setaffinity(0, set(cores))
+        backend.close()
+        relay.stdin.close()
+        try:
+            relay.wait(5)
+        except subprocess.TimeoutExpired:
+            relay.kill()
+            relay.wait()
+        relay.stdout.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m perf.bench.relay", description="CPU of the relay for each relayed frame.")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--seed", type=int, default=1, help="accepted for symmetry; this load draws nothing by chance")
+    parser.add_argument("--seconds", type=float, default=12.0, help="about how long to measure in all (default 12)")
+    arguments = parser.parse_args()
+    found = anyio.run(bench, arguments.seconds / 4, backend_options={"use_uvloop": True})
+    cost = found["saturated_relayed"]["relay_cpu_us_per_frame"]
+    targets = [Target("relay_cpu_per_frame_saturated", cost, "us", "<", _TARGET_US)]
+    result = {
+        "ok": all_met(targets),
+        "targets": as_json(targets),
+        **found,
+        "payload_bytes": PAYLOAD_BYTES,
+        "seed": arguments.seed,
+        "machine": describe_machine(),
+        "method": "relay alone in its own process on the first core, callers and backend on the last; CPU from /proc/PID/stat",
+    }
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        print(f"relay: {cost} us of CPU a frame saturated, {found['paced_relayed']['relay_cpu_us_per_frame']} us paced")
+    return 0 if result["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""The relay alone in a process of its own, placing every call on one given address: what perf.bench.relay measures.
+
+`python -m perf.bench.relay_process HOST:PORT` prints its own port and serves until its standard input closes.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import cast
+
+import anyio
+
+from balancer.fleet.fleet import Seat
+from balancer.fleet.membership import Member
+from balancer.fleet.registration import Registration
+from balancer.front.front_server import FrontRule, FrontServer
+from balancer.placement.placer import Placement, Placer
+from balancer.placement.reservation import Door
+from balancer.routing.request import PlacementRequest
+from balancer.telemetry.logs import make_logger
+from runtime.primitives.clock import MonotonicClock
+from runtime.primitives.load_snapshot import RuntimeState
+from runtime.primitives.rng import SeededRng
+
+
+class FixedPlacer:
+    """Admits everybody at one address, without any I/O."""
+
+    def __init__(self, address: str) -> None:
+        facts = Registration("bench", 1, address, address, 1000)
+        self._seat = Seat(Member(facts, RuntimeState.READY, 0, 0))
+        self._number = 0
+
+    async def place(self, request: PlacementRequest, _door: Door) -> Placement:
+        self._number += 1
+        facts = self._seat.member.facts
+        addresses = (facts.websocket_address, facts.grpc_address)
+        return Placement(request, "bench", 1, *addresses, "ticket", 2000, "fixed", False, self._seat, self._number)
+
+    def fail(self, _placement: Placement, detail: str) -> Exception:
+        return ConnectionError(detail)
+
+
+async def serve(address: str) -> None:
+    clock = MonotonicClock()
+    # The front uses these two calls of the placer only; a real one would add reservations, which are not the relay's cost.
+    placer = cast(Placer, FixedPlacer(address))
+    names = iter(range(10**9))
+    log = make_logger(sys.stderr, "error")
+    front = FrontServer(placer, lambda: True, FrontRule(), clock, SeededRng(1), lambda: f"bench-{next(names)}", log)
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(1024)
+    listener.setblocking(False)
+
+    def started() -> None:
+        print(listener.getsockname()[1], flush=True)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(front.run, listener, started)
+        await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+        tasks.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    anyio.run(serve, sys.argv[1], backend_options={"use_uvloop": True})
