@@ -60,7 +60,7 @@ class RealtimeDecoder:
         """One text message. None: understood, and nothing is to be done."""
         try:
             event = self._json.decode(message)
-        except (msgspec.DecodeError, UnicodeEncodeError):
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return Invalid("invalid_json", "the message is no JSON; expected one event object a text message")
         if not isinstance(event, dict):
             return Invalid("invalid_event", "the message is no JSON object; expected one event object a text message")
