@@ -14,7 +14,7 @@ from runtime.engines.front_desk.notes import Notes
 from runtime.engines.front_desk.opening_hours import asks_for_hours, hours_on, hours_sentence, mentioned_day
 from runtime.engines.front_desk.plain_words import plain
 from runtime.engines.front_desk.tools import TOOLS
-from runtime.engines.front_desk.utterance import Utterance, utterance_of
+from runtime.engines.front_desk.utterance import Utterance, has_words, utterance_of
 
 __all__ = ["FrontDesk"]
 
@@ -51,7 +51,7 @@ class FrontDesk:
 
     async def _answer(self, turn: Turn) -> str:
         utterance = utterance_of(turn)
-        if not any(character.isalnum() for character in turn.text):
+        if not has_words(turn.text):
             if utterance.parts:
                 return f"I am sorry, I did not catch that. So far I have: {_closed(utterance.text)} Please go on."
             return "I am sorry, I did not understand that. Could you say it again, please?"

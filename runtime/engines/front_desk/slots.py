@@ -59,7 +59,7 @@ _AM_HINT: Final = re.compile(r"\b(?:morning|breakfast)\b")
 _MONTH: Final = r"(?:january|february|march|april|may|june|july|august|september|october|november|december)"
 _DATE: Final = re.compile(
     rf"\b(?P<m1>{_MONTH}) (?:the )?(?P<d1>\d\d?)(?:st|nd|rd|th)?\b(?!:)"
-    rf"|\b(?P<d2>\d\d?)(?:st|nd|rd|th)?(?: of)? (?P<m2>{_MONTH})\b"
+    rf"|\b(?:the )?(?P<d2>\d\d?)(?:st|nd|rd|th)?(?: of)? (?P<m2>{_MONTH})\b"
     r"|\bthe (?P<d3>\d\d?(?:st|nd|rd|th))\b"
 )
 

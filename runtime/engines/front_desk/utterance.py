@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from runtime.dialogue.agent import Role, Said, Turn
 
-__all__ = ["Utterance", "utterance_of"]
+__all__ = ["Utterance", "has_words", "utterance_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,12 @@ def utterance_of(turn: Turn) -> Utterance:
     """Who talks over a reply has not finished: everything since the last reply that was heard whole is one utterance."""
     parts = [turn.text, *_unanswered(turn.history)]
     spoken = (" ".join(part.split()) for part in reversed(parts))
-    return Utterance(tuple(part for part in spoken if any(character.isalnum() for character in part)))
+    return Utterance(tuple(part for part in spoken if has_words(part)))
+
+
+def has_words(text: str) -> bool:
+    """Whether there is anything in it that is said: a letter, a digit, or a sign with a name."""
+    return any(character.isalnum() or character in "%&" for character in text)
 
 
 def _unanswered(history: Sequence[Said]) -> list[str]:
