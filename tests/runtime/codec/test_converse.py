@@ -30,9 +30,10 @@ def _decode(**payload: Any) -> object:
 
 
 def test_the_output_format_defaults_to_the_input_format() -> None:
-    assert SessionSettings(
-        "front-desk", AudioFormat(AudioEncoding.PCM16, 16_000), AudioFormat(AudioEncoding.PCM16, 16_000)
-    ) == _SETTINGS
+    assert (
+        SessionSettings("front-desk", AudioFormat(AudioEncoding.PCM16, 16_000), AudioFormat(AudioEncoding.PCM16, 16_000))
+        == _SETTINGS
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_a_typed_turn_asks_for_its_reply() -> None:
     ("payload", "words"),
     [
         (
-            {"audio": pb.AudioChunk(data=b"\1\0", format=pb.AudioFormat(encoding=1, sample_rate_hz=8_000))},
+            {"audio": pb.AudioChunk(data=b"\1\0", format=pb.AudioFormat(encoding=pb.AUDIO_ENCODING_PCM16, sample_rate_hz=8_000))},
             "expected: pcm16 at 16000 Hz",
         ),
         ({"audio": pb.AudioChunk(data=b"\1\0")}, "audio.format.encoding is 0; allowed"),
@@ -84,8 +85,16 @@ def test_soft_faults_do_not_end_the_session() -> None:
     ("config", "words"),
     [
         (pb.SessionConfig(), "config.input_format is missing"),
-        (pb.SessionConfig(input_format=pb.AudioFormat(encoding=1, sample_rate_hz=44_100)), "allowed rates: 8000, 16000, 24000"),
-        (pb.SessionConfig(input_format=_PCM16K, output_format=pb.AudioFormat(encoding=9)), "config.output_format.encoding is 9"),
+        (
+            pb.SessionConfig(input_format=pb.AudioFormat(encoding=pb.AUDIO_ENCODING_PCM16, sample_rate_hz=44_100)),
+            "allowed rates: 8000, 16000, 24000",
+        ),
+        (
+            pb.SessionConfig(
+                input_format=_PCM16K, output_format=pb.AudioFormat(encoding=pb.AUDIO_ENCODING_UNSPECIFIED, sample_rate_hz=9)
+            ),
+            "config.output_format.encoding is 0",
+        ),
         (pb.SessionConfig(input_format=_PCM16K, metadata={"k": "v" * 2000}), "at most 32 entries"),
         (pb.SessionConfig(input_format=_PCM16K, instructions="x" * 20_000), "config.instructions"),
     ],
@@ -97,7 +106,7 @@ def test_a_broken_configuration_is_named(config: pb.SessionConfig, words: str) -
 
 def test_chunks_are_tagged_and_ordinals_have_no_gap() -> None:
     encoder = ConverseEncoder(_SETTINGS)
-    events = [
+    events: list[ev.AgentEvent] = [
         ev.SessionOpened("s", 1, "r", _SETTINGS),
         ev.InputCommitted("i", ""),  # not said on this wire
         ev.ReplyStarted(1, "i", ""),

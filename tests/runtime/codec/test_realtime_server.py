@@ -46,8 +46,8 @@ def test_the_events_of_a_turn_in_order() -> None:
         "conversation.item.added",
         "conversation.item.input_audio_transcription.completed",
         "response.created",
-        "response.output_item.added",
         "response.content_part.added",
+        "response.output_item.added",  # of the tool
         "response.output_audio_transcript.delta",
         "response.output_audio.delta",
         "response.output_audio.done",
