@@ -123,6 +123,8 @@ class Leg(asyncio.Protocol):
         forward = borders.feed(data)
         if forward and self.is_sending:
             self.other.transport.write(forward)
+            if forward is data:  # nothing but data frames: spares the common case the look at what else there was
+                return
         if borders.controls or borders.failure is not None:
             self.relay.attend(self)
 

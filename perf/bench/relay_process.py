@@ -1,12 +1,15 @@
 """The relay alone in a process of its own, placing every call on one given address: what perf.bench.relay measures.
 
-`python -m perf.bench.relay_process HOST:PORT` prints its own port and serves until its standard input closes.
+`python -m perf.bench.relay_process HOST:PORT [splice]` prints its own port and serves until its standard input closes. `splice`
+moves bytes without looking at anything: what this event loop and machine cost before any relay work.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
+from collections.abc import Callable
 from typing import cast
 
 import anyio
@@ -42,6 +45,48 @@ class FixedPlacer:
         return ConnectionError(detail)
 
 
+class SpliceEnd(asyncio.Protocol):
+    """Copies what comes to the other end; the caller's end dials when it is made."""
+
+    def __init__(self, dial: Callable[[SpliceEnd], object] | None, other: SpliceEnd | None = None) -> None:
+        self._dial = dial
+        self.other = other
+        self.early = b""
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        if self._dial is not None:
+            self._dial(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.other is None:
+            self.early += data
+        else:
+            self.other.transport.write(data)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if self.other is not None:
+            self.other.transport.abort()
+
+
+async def splice(address: str) -> None:
+    loop = asyncio.get_running_loop()
+    host, _, port = address.partition(":")
+
+    async def join(caller: SpliceEnd) -> None:
+        _, backend = await loop.create_connection(lambda: SpliceEnd(None, caller), host, int(port))
+        backend.transport.write(caller.early)
+        caller.other = backend
+
+    async with anyio.create_task_group() as tasks:
+        server = await loop.create_server(lambda: SpliceEnd(lambda caller: tasks.start_soon(join, caller)), "127.0.0.1", 0)
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
+        server.close()
+        tasks.cancel_scope.cancel()
+
+
 async def serve(address: str) -> None:
     clock = MonotonicClock()
     # The front uses these two calls of the placer only; a real one would add reservations, which are not the relay's cost.
@@ -64,4 +109,4 @@ async def serve(address: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(serve, sys.argv[1], backend_options={"use_uvloop": True})
+    anyio.run(splice if "splice" in sys.argv[2:] else serve, sys.argv[1], backend_options={"use_uvloop": True})

@@ -17,11 +17,7 @@ FACTS = Registration("r1", 5, "127.0.0.1:1", "127.0.0.1:2", 8, sdk_version="0.1.
 
 
 def sweep_to(membership: Membership, from_ms: int, to_ms: int) -> list[tuple[int, ChangeKind]]:
-    return [
-        (now_ms, change.kind)
-        for now_ms in range(from_ms, to_ms + 1, 100)
-        for change in membership.sweep(now_ms * NS_PER_MS)
-    ]
+    return [(now_ms, change.kind) for now_ms in range(from_ms, to_ms + 1, 100) for change in membership.sweep(now_ms * NS_PER_MS)]
 
 
 # requirement F1

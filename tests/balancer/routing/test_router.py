@@ -134,12 +134,27 @@ def test_equal_runtimes_are_drawn_equally() -> None:
 
 rows = st.builds(
     lambda name, state, active, reserved, flight, limit, effective, hot, out, known: runtime(
-        name, state=state, active=active, reserved=reserved, in_flight=flight, hard_limit=limit,
-        effective=min(effective, limit) if known else 0.0, is_overloaded=hot, ineligible="gone" if out else "",
+        name,
+        state=state,
+        active=active,
+        reserved=reserved,
+        in_flight=flight,
+        hard_limit=limit,
+        effective=min(effective, limit) if known else 0.0,
+        is_overloaded=hot,
+        ineligible="gone" if out else "",
         utilisation=0.3 if known else None,
     ),
-    st.sampled_from("abcdefgh"), st.sampled_from(RuntimeState), st.integers(0, 12), st.integers(0, 3), st.integers(0, 3),
-    st.integers(0, 12), st.floats(0, 12), st.booleans(), st.booleans(), st.booleans(),
+    st.sampled_from("abcdefgh"),
+    st.sampled_from(RuntimeState),
+    st.integers(0, 12),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.integers(0, 12),
+    st.floats(0, 12),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
 )
 
 

@@ -105,6 +105,14 @@ def test_breaches_are_failures_at_the_earliest_byte(data: bytes, code: int, word
     assert reader.buffered_bytes == 0
 
 
+@pytest.mark.parametrize("masked", [True, False])
+def test_every_second_byte_is_judged_alike_in_one_piece_and_byte_by_byte(masked: bool) -> None:
+    for second in range(256):
+        for size in range(2, 12):
+            data = bytes((0x82, second)) + b"\x00" * (size - 2)
+            assert run(data, [], masked) == run(data, list(range(size)), masked), (second, size)
+
+
 def test_what_was_whole_before_a_breach_is_forwarded() -> None:
     good = frame(1, b"hello", masked=False)
     reader = FrameBorders(is_masked=False, max_frame_bytes=LIMIT, may_fragment=False)
