@@ -49,6 +49,9 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
     operator = _listen("operator_port", settings.operator_host, settings.operator_port)
     control = grpc.aio.server(options=_SERVER_OPTIONS)
     registry_pb2_grpc.add_RegistryServicer_to_server(balancer.registry, control)
+    if settings.control_port:
+        # gRPC would print its own lines about a busy port; ours is the one to be read.
+        _listen("control_port", settings.control_host, settings.control_port).close()
     try:
         control_port = control.add_insecure_port(f"{_bracketed(settings.control_host)}:{settings.control_port}")
     except RuntimeError:

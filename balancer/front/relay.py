@@ -130,12 +130,12 @@ class Leg(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.paused_ns = self.relay.owner.clock.now_ns()
-        if not self.other.is_gone:
+        if not self.other.transport.is_closing():  # uvloop raises on a closed one
             self.other.transport.pause_reading()
 
     def resume_writing(self) -> None:
         self.paused_ns = None
-        if not self.other.is_gone:
+        if not self.other.transport.is_closing():
             self.other.transport.resume_reading()
 
     @property
@@ -318,7 +318,7 @@ class Relay:
             self._close_by_ns = self.owner.clock.now_ns() + self.rule.close_timeout_ms * NS_PER_MS
         # A close frame must be heard even where back-pressure had stopped the reading; what is read else goes nowhere.
         for leg in (self.caller, self.runtime):
-            if not leg.is_gone and not leg.is_sending:
+            if not leg.is_sending and not leg.transport.is_closing():
                 leg.transport.resume_reading()
 
     def _finish_if_done(self) -> None:
@@ -326,16 +326,16 @@ class Relay:
         legs = (self.caller, self.runtime)
         if all(leg.is_done for leg in legs):
             for leg in legs:
-                if not leg.is_gone:
+                if not leg.transport.is_closing():
                     leg.transport.close()
 
     def _write_control(self, leg: Leg, opcode: int, payload: bytes) -> None:
-        if not leg.is_gone:
+        if not leg.transport.is_closing():
             key = b"" if leg is self.caller else self.owner.mask_key()
             leg.transport.write(build_frame(opcode, payload, key))
 
     def _abort(self, leg: Leg) -> None:
-        if not leg.is_gone:
+        if not leg.is_gone:  # also one that is closing and waits for its buffer to be read
             leg.transport.abort()
 
     def _note(self, end: RelayEnd) -> None:

@@ -231,6 +231,74 @@ async def test_a_caller_who_never_reads_is_cut_off_in_bounded_memory() -> None:
         client.transport.abort()
 
 
+async def test_a_runtime_that_stops_reading_is_lost_to_the_caller() -> None:
+    async def deaf(_runtime: FakeRuntime, connection: ServerConnection) -> None:
+        connection.transport.pause_reading()
+        await connection.wait_closed()
+
+    async with fleet_of(FakeRuntime("r1", handler=deaf), stalled_after_ms=300) as service, connect(service.url) as client:
+
+        async def flood() -> None:
+            while True:
+                await client.send(b"x" * 50_000)
+
+        with anyio.fail_after(10), pytest.raises(websockets.ConnectionClosed) as closed:
+            await flood()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1012
+
+
+async def test_an_oversized_frame_of_the_runtime_is_1009() -> None:
+    async def shout(_runtime: FakeRuntime, connection: ServerConnection) -> None:
+        await connection.send(b"x" * 2_000_000)
+
+    async with fleet_of(FakeRuntime("r1", handler=shout)) as service, connect(service.url, max_size=None) as client:
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await client.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+
+
+async def test_a_storm_of_callers_who_end_in_every_way_leaves_nothing() -> None:
+    """Forty callers at a time close, vanish, half-close, break the protocol or flood; afterwards every count is back."""
+
+    async def caller(service: Running, number: int) -> None:
+        client = await connect(f"{service.url}?session_id=storm-{number}", max_queue=1)
+        await client.send(b"x" * (100 + number * 997))
+        if number % 6 == 0:
+            await client.close()
+        elif number % 6 == 1:
+            client.transport.abort()
+        elif number % 6 == 2:
+            client.transport.write_eof()
+        elif number % 6 == 3:
+            client.transport.write(b"\xff\xff\xff")
+        elif number % 6 == 4:
+            client.transport.write(b"\x82\xfe\xff")  # half a header
+            client.transport.abort()
+        else:
+            for _ in range(20):
+                await client.send(b"y" * 60_000)
+            client.transport.abort()
+        with contextlib.suppress(websockets.ConnectionClosed, TimeoutError), anyio.fail_after(2):
+            await client.wait_closed()
+        client.transport.abort()
+
+    runtimes = [FakeRuntime(f"r{number}", hard_limit=60, utilisation=0.0) for number in range(3)]
+    async with fleet_of(*runtimes, cold_allowance=60) as service:
+        for batch in range(3):
+            async with anyio.create_task_group() as tasks:
+                for number in range(40):
+                    tasks.start_soon(caller, service, batch * 40 + number)
+        front, books = service.balancer.front, service.balancer.fleet.books
+        await until(lambda: front.statistics()["connections"] == 0 and books.active == 0, within_s=15)
+        assert books.totals.started == service.balancer.placer.counts.placed == 120
+        assert front.statistics()["buffered_bytes"] == 0
+        await until(lambda: books.is_balanced)
+        view = service.balancer.fleet.view
+        await until(lambda: all(row.estimate == 0 for row in view.rows()))
+
+
 async def test_a_silent_caller_is_probed_and_then_dropped() -> None:
     runtime = FakeRuntime("r1")
     async with fleet_of(runtime, probe_after_ms=200, dead_after_ms=200) as service:

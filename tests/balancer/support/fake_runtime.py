@@ -52,6 +52,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     websocket_address: str = ""
     grpc_address: str = ""
     enrolled: Any = None  # Any: the stream call, while enrolled
+    writing: anyio.Lock = field(default_factory=anyio.Lock)
     news: anyio.Condition = field(default_factory=anyio.Condition)
 
     # Load
@@ -151,9 +152,10 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
         self.ledger_version += 1
         leg = registry_pb2.LegIdentity(session_id=session_id, epoch=epoch)
         event = registry_pb2.LegEvent(leg=leg, change=change, reason=reason, ledger_version=self.ledger_version)
-        if self.enrolled is not None:
-            with contextlib.suppress(grpc.aio.AioRpcError, grpc.aio.UsageError):
-                await self.enrolled.write(registry_pb2.EnrollRequest(leg=event))
+        async with self.writing:  # in the order of their versions: the lock is fair
+            if self.enrolled is not None:
+                with contextlib.suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+                    await self.enrolled.write(registry_pb2.EnrollRequest(leg=event))
         async with self.news:
             self.news.notify_all()
 
@@ -217,7 +219,8 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
         while True:
             number += 1
             try:
-                await call.write(registry_pb2.EnrollRequest(heartbeat=registry_pb2.Heartbeat(sequence=number)))
+                async with self.writing:
+                    await call.write(registry_pb2.EnrollRequest(heartbeat=registry_pb2.Heartbeat(sequence=number)))
                 await call.read()
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 return  # the balancer ended the stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import socket
@@ -50,6 +51,8 @@ async def running(**changes: object) -> AsyncIterator[Running]:
     control_port = control.add_insecure_port("127.0.0.1:0")
     await control.start()
     started = anyio.Event()
+    faults: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(repr(context)))
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(balancer.sweep.run)
@@ -64,6 +67,8 @@ async def running(**changes: object) -> AsyncIterator[Running]:
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
             await control.stop(None)
             await balancer.channels.close_all()
+        asyncio.get_running_loop().set_exception_handler(None)
+    assert not faults, faults
 
 
 async def until(fact: Callable[[], bool], within_s: float = 5.0) -> None:
