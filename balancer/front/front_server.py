@@ -8,12 +8,12 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlencode
 
 import anyio
 import anyio.abc
 import structlog
 
+from balancer.front.assignment import assignment_document
 from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
 from balancer.front.http_caller import HttpCaller, WholeRequest
 from balancer.front.needs import needs_from_json, needs_from_query
@@ -29,6 +29,8 @@ from runtime.primitives.rng import Rng
 __all__ = ["FrontRule", "FrontServer"]
 
 _DIALS: Final = 3
+_OVER_LIMIT: Final = 256
+"""Connections beyond the limit that still get their 503 after their request; those beyond are cut off at once."""
 _ANSWER_TIMEOUT_NS: Final = 5 * NS_PER_S
 
 
@@ -132,11 +134,16 @@ class FrontServer:
             with contextlib.suppress(OSError):  # the caller may be gone again
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._callers.add(caller)
-        if len(self._callers) + len(self._relays) > self._rule.max_connections:
-            caller.answer(error_response(HttpError(503, "too_many_connections", "too many connections", [("retry-after", "1")])))
+        connections = len(self._callers) + len(self._relays)
+        caller.is_over_limit = connections > self._rule.max_connections
+        if connections > self._rule.max_connections + _OVER_LIMIT:
+            caller.transport.abort()
 
     def caller_asked(self, caller: HttpCaller, request: WholeRequest) -> None:
         assert self._tasks is not None
+        if caller.is_over_limit:
+            caller.answer(error_response(HttpError(503, "too_many_connections", "too many connections", [("retry-after", "1")])))
+            return
         method = request.head.method
         match request.path:
             case "/v1/realtime" if request.wants_upgrade:
@@ -201,7 +208,7 @@ class FrontServer:
                 self._refused(refused)
                 caller.answer(refusal_response(refused))
             else:
-                caller.answer(json_response(201, _assignment(placement)))
+                caller.answer(json_response(201, assignment_document(placement)))
 
     async def _upgrade(self, caller: HttpCaller, request: WholeRequest) -> None:
         with self._boundary(caller):
@@ -291,18 +298,3 @@ class FrontServer:
     def _note_emptied(self) -> None:
         if not self._relays:
             self._emptied.set()
-
-
-def _assignment(placement: Placement) -> dict[str, object]:
-    query = "?" + urlencode({"model": placement.request.agent}) if placement.request.agent else ""
-    return {
-        "session_id": placement.session_id,
-        "epoch": placement.epoch,
-        "runtime_id": placement.runtime_id,
-        "websocket_url": f"ws://{placement.websocket_address}/v1/realtime{query}",
-        "grpc_address": placement.grpc_address,
-        "ticket": placement.ticket,
-        "ticket_ttl_s": placement.ticket_ttl_ms / 1000,
-        "reason": placement.reason,
-        "cross_region": placement.cross_region,
-    }

@@ -59,6 +59,7 @@ class HttpCaller(asyncio.Protocol):
         self._early = bytearray()
         self.transport: asyncio.Transport
         self.began_ns = owner.now_ns()
+        self.is_over_limit = False
         self.is_whole = False
         self.is_answered = False
         self.answered_ns: int | None = None

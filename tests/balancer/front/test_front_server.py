@@ -209,6 +209,32 @@ async def test_a_caller_who_leaves_while_being_placed_holds_nothing() -> None:
         await until(lambda: service.balancer.fleet.view.row(0).in_flight == 0)
 
 
+async def test_a_caller_who_leaves_while_its_runtime_is_dialled_gives_the_place_back() -> None:
+    slow = FakeRuntime("r1", hold_upgrade=True)
+    async with fleet_of(slow) as service:
+        stream = await anyio.connect_tcp(service.host, service.port)
+        await stream.send((UPGRADE + "\n").replace("\n", "\r\n").encode())
+        with anyio.fail_after(5):
+            await slow.held.wait()
+        assert len(slow.tickets) == 1
+        await stream.aclose()
+        await until(lambda: not slow.tickets)
+        await until(lambda: service.balancer.front.statistics()["connections"] == 0)
+
+
+async def test_connections_beyond_the_limit_are_refused_and_the_others_served() -> None:
+    async with fleet_of(FakeRuntime("r1"), max_connections=2) as service:
+        async with connect(service.url) as first, connect(service.url):
+            with pytest.raises(websockets.InvalidStatus) as refused:
+                await connect(service.url)
+            assert refused.value.response.status_code == 503
+            await first.send("served")
+            assert await first.recv() == "served"
+        await until(lambda: service.balancer.front.statistics()["connections"] == 0)
+        async with connect(service.url):
+            pass
+
+
 async def test_a_caller_who_never_reads_is_cut_off_in_bounded_memory() -> None:
     async def flood(_runtime: FakeRuntime, connection: ServerConnection) -> None:
         while True:

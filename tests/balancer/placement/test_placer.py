@@ -124,6 +124,15 @@ async def test_an_empty_fleet_and_a_closing_balancer() -> None:
         assert counts.attempted == counts.refused.total() == 2
 
 
+async def test_a_runtime_that_takes_no_release_is_not_counted_for_ever() -> None:
+    runtime = FakeRuntime("r1", stays_silent=True, refuse_release=True)
+    async with placing(runtime, reserve_timeout_ms=50) as (service, placer):
+        await refused(placer, PlacementRequest("c"))
+        assert service.balancer.fleet.view.row(0).in_flight == 1
+        await until(lambda: service.balancer.fleet.view.row(0).in_flight == 0)
+        assert len(runtime.released) == 4
+
+
 async def test_an_unreachable_runtime_is_named_and_settled_in_the_end() -> None:
     runtime = FakeRuntime("r1", stays_silent=True)
     async with placing(runtime, reserve_timeout_ms=50) as (service, placer):

@@ -36,6 +36,9 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     stays_silent: bool = False
     """Never answers a reservation."""
     refuse_upgrade: bool = False
+    hold_upgrade: bool = False
+    """Accepts the connection and never answers the upgrade."""
+    refuse_release: bool = False
     break_watch: bool = False
     """The present load watch ends with an error, once."""
     agents: tuple[str, ...] = ("desk",)
@@ -52,6 +55,8 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     websocket_address: str = ""
     grpc_address: str = ""
     enrolled: Any = None  # Any: the stream call, while enrolled
+    held: anyio.Event = field(default_factory=anyio.Event)
+    """An upgrade waits for its answer."""
     writing: anyio.Lock = field(default_factory=anyio.Lock)
     news: anyio.Condition = field(default_factory=anyio.Condition)
 
@@ -110,6 +115,8 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
 
     async def Release(self, request: placement_pb2.ReleaseRequest, context: Any) -> placement_pb2.ReleaseResponse:
         self.released.append(request)
+        if self.refuse_release:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "deaf")
         held = self.tickets.pop(request.ticket, None)
         async with self.news:
             self.news.notify_all()
@@ -134,7 +141,10 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
             reason = "closed_by_caller" if got is not None else "connection_lost"
             await self.end_leg(session_id, reason)
 
-    def _request(self, connection: ServerConnection, request: Any) -> Any:
+    async def _request(self, connection: ServerConnection, request: Any) -> Any:
+        if self.hold_upgrade:
+            self.held.set()
+            await connection.wait_closed()
         return connection.respond(503, "no") if self.refuse_upgrade else None
 
     # Legs
