@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.to_thread
 import numpy as np
 import onnxruntime
 import pytest
@@ -16,6 +19,7 @@ from runtime.engines.errors import EngineBusy, EngineClosed
 from runtime.engines.loaded import LoadedEngines
 from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, Samples, VoiceActivityDetector
 from runtime.engines.silero_vad import SileroVad
+from runtime.primitives.clock import Clock
 
 pytestmark = [pytest.mark.models, pytest.mark.anyio]
 
@@ -92,6 +96,93 @@ async def test_it_hears_what_the_model_hears_run_by_hand(real_engines: LoadedEng
         ratio, state = model.run(None, {"input": sound, "state": state, "sr": np.array(16_000, np.int64)})
         expected.append(float(ratio[0, 0]))
     assert np.allclose(await ratios(real_engines.vad, samples), expected, atol=1e-3)
+
+
+class HandClock:
+    """Moves a frame's time at every reading (a live stream), or not at all (audio that is replayed)."""
+
+    def __init__(self, step_ms: int) -> None:
+        self._step_ns = step_ms * 1_000_000
+        self._now_ns = 0
+
+    def now_ns(self) -> int:
+        self._now_ns += self._step_ns
+        return self._now_ns
+
+
+class CountingVad(SileroVad):
+    """Notes the size of every batch."""
+
+    def __init__(self, gather_ms: float, clock: Clock) -> None:
+        self.sizes: list[int] = []
+        super().__init__(gather_ms, clock)
+
+    def run_batch(self, streams: list[Any], frames: list[Samples]) -> list[float]:
+        self.sizes.append(len(streams))
+        return super().run_batch(streams, frames)
+
+
+async def test_live_streams_that_are_not_in_step_share_a_run() -> None:
+    vad = CountingVad(gather_ms=300, clock=HandClock(step_ms=32))
+    streams = [vad.open_stream() for _ in range(5)]
+    for _ in range(2):
+        async with anyio.create_task_group() as tasks:
+            for stream in streams:
+                tasks.start_soon(stream.speech_ratio, np.zeros(VAD_FRAME_SAMPLES, np.int16))
+                for _ in range(5):  # gives the detector's thread every chance to start with what it has
+                    await anyio.to_thread.run_sync(int)
+    assert vad.sizes == [5, 5]
+    vad.close()
+
+
+async def test_replayed_audio_is_heard_at_once() -> None:
+    """Only its first frame is gathered; if each waited, it would take two minutes."""
+    vad = CountingVad(gather_ms=1_000, clock=HandClock(step_ms=0))
+    with anyio.fail_after(20):
+        assert len(await ratios(vad, recording("cards-005"))) == 109
+    vad.close()
+
+
+async def test_frames_that_have_piled_up_are_heard_at_once() -> None:
+    vad = CountingVad(gather_ms=1_000, clock=HandClock(step_ms=32))
+    stream = vad.open_stream()
+    with anyio.fail_after(6):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(stream.speech_ratio, np.zeros(VAD_FRAME_SAMPLES, np.int16))
+    assert vad.sizes == [1] * 10
+    vad.close()
+
+
+class WatchedVad(SileroVad):
+    """Says when its thread gathers, and when it came back with nothing to do."""
+
+    def __init__(self) -> None:
+        self.took_nothing = threading.Event()
+        super().__init__(gather_ms=300)
+
+    async def until_idle(self, is_idle: bool) -> None:
+        while self._is_idle is not is_idle:
+            await anyio.to_thread.run_sync(int)
+
+    def _take(self) -> Any:
+        batch = super()._take()
+        if batch == []:
+            self.took_nothing.set()
+        return batch
+
+
+async def test_all_that_was_gathered_may_be_withdrawn() -> None:
+    vad = WatchedVad()
+    silence = np.zeros(VAD_FRAME_SAMPLES, np.int16)
+    await vad.until_idle(True)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(vad.open_stream().speech_ratio, silence)
+        await vad.until_idle(False)
+        tasks.cancel_scope.cancel()
+    assert await anyio.to_thread.run_sync(vad.took_nothing.wait, 10)
+    assert await vad.open_stream().speech_ratio(silence) < 0.2
+    vad.close()
 
 
 class FailingVad(SileroVad):
