@@ -68,7 +68,7 @@ class Conversation:
         self._observer = observer
         self._outbox = Outbox(limits.outbox_events, limits.outbox_audio_frames)
         self._turns = TurnTaker(session_id, settings, agent, engines, limits, clock, observer, self)
-        self._has_started = False
+        self._started = anyio.Event()
         self._reason: EndReason | None = None
         self._scope = anyio.CancelScope()
         self._group: TaskGroup | None = None
@@ -143,8 +143,8 @@ class Conversation:
                 self.stop(closed.reason)
                 return
             self._last_message_ns = self._clock.now_ns()
-            if not self._has_started and not isinstance(event, Invalid):
-                self._has_started = True
+            if not self._started.is_set() and not isinstance(event, Invalid):
+                self._started.set()
                 if not self._observer.started():
                     self.stop(EndReason.NEVER_SPOKE)
                     return
@@ -169,11 +169,14 @@ class Conversation:
             deadline_ns, reason = self._next_deadline()
             if deadline_ns <= now_ns:
                 self.stop(reason)
-            await anyio.sleep((deadline_ns - now_ns) / NS_PER_S)
+                return
+            with anyio.move_on_after((deadline_ns - now_ns) / NS_PER_S):
+                # Only the start can bring the deadline nearer; afterwards it moves away with every message.
+                await (anyio.sleep_forever() if self._started.is_set() else self._started.wait())
 
     def _next_deadline(self) -> tuple[int, EndReason]:
         limits = self._limits
-        if not self._has_started:
+        if not self._started.is_set():
             return self._opened_ns + int(limits.first_message_s * NS_PER_S), EndReason.NEVER_SPOKE
         idle = self._last_message_ns + int(limits.idle_s * NS_PER_S), EndReason.IDLE_TIMEOUT
         longest = self._opened_ns + int(limits.maximum_s * NS_PER_S), EndReason.MAXIMUM_LENGTH

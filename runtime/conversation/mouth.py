@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import anyio
 import numpy as np
@@ -31,7 +31,8 @@ class _Piece:
 class Mouth:
     """Speaks one reply.
 
-    Order: `say` any number of times, then `finish`; `run` beside them in a task of its own, which returns when all was sent.
+    Order: `with mouth:` around everything; in it `say` any number of times, then `finish`; `run` beside them in a task of its
+    own, which returns when all was sent.
 
     Args:
         play: takes each frame of at most 20 ms, PCM16 little-endian at `output_rate_hz`; may wait.
@@ -54,8 +55,15 @@ class Mouth:
         self._on_late = on_late
         self._pacer = Pacer(lead_ms)
         self._pieces: list[_Piece] = []
+
+    def __enter__(self) -> Self:
         self._give_text, self._take_text = anyio.create_memory_object_stream[_Piece](64)
         self._give_sound, self._take_sound = anyio.create_memory_object_stream[Samples](_PIECES_AHEAD)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self._give_text, self._take_text, self._give_sound, self._take_sound):
+            stream.close()
 
     async def say(self, text: str) -> None:
         """Queues one sentence or clause; waits while 64 wait already."""
@@ -68,13 +76,9 @@ class Mouth:
         self._give_text.close()
 
     async def run(self) -> None:
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._synthesize)
-                await self._pace()
-        finally:
-            for stream in (self._give_text, self._take_text, self._give_sound, self._take_sound):
-                stream.close()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._synthesize)
+            await self._pace()
 
     @property
     def sent_ms(self) -> int:

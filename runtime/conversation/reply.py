@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Final
 
 import anyio
 
 from runtime.conversation.mouth import Mouth
 from runtime.conversation.tool_runner import ToolRunner
-from runtime.dialogue.agent import Agent, Turn
+from runtime.dialogue.agent import Agent, Json, Turn
 from runtime.dialogue.agent_events import AgentEvent, ReplyText
 from runtime.engines.speech_text import SentenceCutter
 
@@ -36,48 +36,56 @@ class Reply:
         self.item_id = item_id
         self.previous_item_id = previous_item_id
         self.mouth = mouth
-        self.tools = tools
         self.text = ""
         self.has_failed = False
         self.scope = anyio.CancelScope()
+        self._tools = tools
+        self._cutter = SentenceCutter()
         self._emit = emit
         self._on_fault = on_fault
         self._on_first_text = on_first_text
 
     async def run(self, agent: Agent, turn: Turn, finished: Callable[[], Awaitable[None]]) -> None:
         """Speaks the whole answer, then awaits `finished`; returns at once when `scope` is cancelled."""
-        with self.scope:
+        with self.scope, self.mouth:
             async with anyio.create_task_group() as group:
                 group.start_soon(self.mouth.run)
-                cutter = SentenceCutter()
-                await self._stream(agent, turn, cutter)
-                for piece in cutter.flush():
-                    await self.mouth.say(piece)
+                await self._stream(agent, turn)
+                await self._say_the_rest()
                 self.mouth.finish()
             await finished()
 
-    async def _stream(self, agent: Agent, turn: Turn, cutter: SentenceCutter) -> None:
+    async def call_tool(self, name: str, arguments: Mapping[str, Json]) -> Json:
+        """The turn's way to its tools: what was said so far is spoken while the tool works."""
+        await self._say_the_rest()
+        return await self._tools(name, arguments)
+
+    async def _stream(self, agent: Agent, turn: Turn) -> None:
         try:
             deltas = agent.reply(turn)
             try:
                 async for delta in deltas:
-                    await self._say(delta, cutter)
+                    await self._say(delta)
             finally:
                 await _close(deltas)
         except Exception as error:
             # The author's code: a fault becomes speech, never a dropped call.
             self._on_fault(error)
             self.has_failed = True
-            await self._say((" " if self.text else "") + APOLOGY, cutter)
+            await self._say((" " if self.text else "") + APOLOGY)
 
-    async def _say(self, delta: str, cutter: SentenceCutter) -> None:
+    async def _say_the_rest(self) -> None:
+        for piece in self._cutter.flush():
+            await self.mouth.say(piece)
+
+    async def _say(self, delta: str) -> None:
         if not delta:
             return
         if not self.text:
             self._on_first_text()
         self.text += delta
         self._emit(ReplyText(self.generation, delta))
-        for piece in cutter.feed(delta):
+        for piece in self._cutter.feed(delta):
             await self.mouth.say(piece)
 
 

@@ -14,7 +14,7 @@ __all__ = ["ToolRunner"]
 
 
 class ToolRunner:
-    """The `call_tool` of one turn.
+    """The tools of one reply.
 
     The idempotency key is `session:generation:n`: the same for the n-th tool of the same reply, wherever it is tried again.
     """
@@ -33,10 +33,6 @@ class ToolRunner:
         self._emit = emit
         self._on_fault = on_fault
         self._count = 0
-
-    @property
-    def has_run(self) -> bool:
-        return self._count > 0
 
     async def __call__(self, name: str, arguments: Mapping[str, Json]) -> Json:
         tool = self._tools.get(name)

@@ -277,7 +277,7 @@ class TurnTaker:
             text=said[-1].text if has_words else "",
             history=said[:-1] if has_words else said,
             memory=self._memory,
-            call_tool=reply.tools,
+            call_tool=reply.call_tool,
             metadata=self._settings.metadata,
             instructions=self._settings.instructions,
         )
