@@ -13,18 +13,22 @@ from runtime.primitives.load_snapshot import AdmittedUpto, CostClass, LegTotals,
 
 __all__ = ["LEG_CHANGES", "STATES", "registration_from_wire", "snapshot_from_wire"]
 
-STATES: Final[Mapping[int, RuntimeState]] = MappingProxyType({
-    load_pb2.RUNTIME_STATE_STARTING: RuntimeState.STARTING,
-    load_pb2.RUNTIME_STATE_READY: RuntimeState.READY,
-    load_pb2.RUNTIME_STATE_DRAINING: RuntimeState.DRAINING,
-    load_pb2.RUNTIME_STATE_OFFLINE: RuntimeState.OFFLINE,
-})
-LEG_CHANGES: Final[Mapping[int, LegChange]] = MappingProxyType({
-    registry_pb2.LEG_CHANGE_STARTED: LegChange.STARTED,
-    registry_pb2.LEG_CHANGE_MOVED_IN: LegChange.MOVED_IN,
-    registry_pb2.LEG_CHANGE_ENDED: LegChange.ENDED,
-    registry_pb2.LEG_CHANGE_MOVED_OUT: LegChange.MOVED_OUT,
-})
+STATES: Final[Mapping[int, RuntimeState]] = MappingProxyType(
+    {
+        load_pb2.RUNTIME_STATE_STARTING: RuntimeState.STARTING,
+        load_pb2.RUNTIME_STATE_READY: RuntimeState.READY,
+        load_pb2.RUNTIME_STATE_DRAINING: RuntimeState.DRAINING,
+        load_pb2.RUNTIME_STATE_OFFLINE: RuntimeState.OFFLINE,
+    }
+)
+LEG_CHANGES: Final[Mapping[int, LegChange]] = MappingProxyType(
+    {
+        registry_pb2.LEG_CHANGE_STARTED: LegChange.STARTED,
+        registry_pb2.LEG_CHANGE_MOVED_IN: LegChange.MOVED_IN,
+        registry_pb2.LEG_CHANGE_ENDED: LegChange.ENDED,
+        registry_pb2.LEG_CHANGE_MOVED_OUT: LegChange.MOVED_OUT,
+    }
+)
 _COST_CLASSES: Final = frozenset(CostClass)
 
 

@@ -255,9 +255,7 @@ class FrontServer:
         caller.scope = None
         caller.transport.write(switching_response(upgrade, placement))
         self._callers.discard(caller)
-        relay = Relay(
-            self, self._rule.relay, placement.session_id, placement.runtime_id, caller.transport, runtime.transport
-        )
+        relay = Relay(self, self._rule.relay, placement.session_id, placement.runtime_id, caller.transport, runtime.transport)
         self._relays.add(relay)
         self._log.info(
             "placed", session_id=placement.session_id, epoch=placement.epoch, runtime_id=placement.runtime_id,

@@ -138,9 +138,7 @@ class Placer:
     def release(self, placement: Placement) -> None:
         """Gives an unused place back, in the background."""
         self._pending.pop(placement.session_id, None)
-        self._releases.submit(
-            Release(placement.seat, placement.number, placement.session_id, placement.epoch, placement.ticket)
-        )
+        self._releases.submit(Release(placement.seat, placement.number, placement.session_id, placement.epoch, placement.ticket))
 
     async def _place(self, request: PlacementRequest, door: Door) -> Placement:
         began_ns = self._clock.now_ns()

@@ -63,9 +63,7 @@ class Releases:
     async def _release(self, release: Release) -> None:
         backoff = Backoff()
         for _ in range(_TRIES):
-            if await self._reservations.release(
-                release.seat, release.number, release.session_id, release.epoch, release.ticket
-            ):
+            if await self._reservations.release(release.seat, release.number, release.session_id, release.epoch, release.ticket):
                 return
             await anyio.sleep(backoff.next_wait_s(self._rng))
         # The runtime is gone or deaf. A place held there expires by itself; ours must not be counted for ever.

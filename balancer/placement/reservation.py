@@ -20,20 +20,24 @@ from runtime.primitives.reasons import RefusalReason
 
 __all__ = ["Admitted", "AlreadyHere", "Door", "NotAdmitted", "Reservations"]
 
-_REASONS: Final[Mapping[int, RefusalReason]] = MappingProxyType({
-    placement_pb2.REFUSAL_REASON_LIMIT: RefusalReason.LIMIT,
-    placement_pb2.REFUSAL_REASON_INFLOW: RefusalReason.INFLOW,
-    placement_pb2.REFUSAL_REASON_OVERLOAD: RefusalReason.OVERLOAD,
-    placement_pb2.REFUSAL_REASON_NOT_READY: RefusalReason.NOT_READY,
-    placement_pb2.REFUSAL_REASON_DRAINING: RefusalReason.DRAINING,
-    placement_pb2.REFUSAL_REASON_STALE_EPOCH: RefusalReason.STALE_EPOCH,
-    placement_pb2.REFUSAL_REASON_UNSUITABLE: RefusalReason.UNSUITABLE,
-})
-_PRIORITIES: Final[Mapping[Priority, placement_pb2.Priority.ValueType]] = MappingProxyType({
-    Priority.LOW: placement_pb2.PRIORITY_LOW,
-    Priority.NORMAL: placement_pb2.PRIORITY_NORMAL,
-    Priority.HIGH: placement_pb2.PRIORITY_HIGH,
-})
+_REASONS: Final[Mapping[int, RefusalReason]] = MappingProxyType(
+    {
+        placement_pb2.REFUSAL_REASON_LIMIT: RefusalReason.LIMIT,
+        placement_pb2.REFUSAL_REASON_INFLOW: RefusalReason.INFLOW,
+        placement_pb2.REFUSAL_REASON_OVERLOAD: RefusalReason.OVERLOAD,
+        placement_pb2.REFUSAL_REASON_NOT_READY: RefusalReason.NOT_READY,
+        placement_pb2.REFUSAL_REASON_DRAINING: RefusalReason.DRAINING,
+        placement_pb2.REFUSAL_REASON_STALE_EPOCH: RefusalReason.STALE_EPOCH,
+        placement_pb2.REFUSAL_REASON_UNSUITABLE: RefusalReason.UNSUITABLE,
+    }
+)
+_PRIORITIES: Final[Mapping[Priority, placement_pb2.Priority.ValueType]] = MappingProxyType(
+    {
+        Priority.LOW: placement_pb2.PRIORITY_LOW,
+        Priority.NORMAL: placement_pb2.PRIORITY_NORMAL,
+        Priority.HIGH: placement_pb2.PRIORITY_HIGH,
+    }
+)
 
 
 class Door(StrEnum):

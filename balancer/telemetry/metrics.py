@@ -61,19 +61,21 @@ METRICS: Final[Mapping[str, Description]] = MappingProxyType({
 })  # fmt: skip
 """Counters get the suffix `_total` in the exposition."""
 
-FRONT_GAUGES: Final[Mapping[str, Description]] = MappingProxyType({
-    "connections": _D("gauge", "connections", "Callers' connections, in whatever state."),
-    "relayed": _D("gauge", "sessions", "WebSocket sessions being relayed."),
-    "buffered_bytes": _D("gauge", "bytes", "Held in the relay's own buffers and the transports' write buffers."),
-    "paused": _D("gauge", "directions", "Directions that back-pressure holds now."),
-    "client_messages": _D("counter", "messages", "Complete data messages from callers, relayed."),
-    "server_messages": _D("counter", "messages", "Complete data messages from runtimes, relayed."),
-    "stalled": _D("counter", "sessions", "Sessions cut because the caller did not read."),
-    "protocol_errors": _D("counter", "sessions", "Sessions closed because the caller broke the WebSocket protocol."),
-    "upstream_lost": _D("counter", "sessions", "Sessions whose runtime went away without a close."),
-    "dial_failures": _D("counter", "dials", "Runtimes that admitted a call and could not be reached or refused the upgrade."),
-    "bad_requests": _D("counter", "requests", "Requests answered with 4xx by the front itself."),
-})
+FRONT_GAUGES: Final[Mapping[str, Description]] = MappingProxyType(
+    {
+        "connections": _D("gauge", "connections", "Callers' connections, in whatever state."),
+        "relayed": _D("gauge", "sessions", "WebSocket sessions being relayed."),
+        "buffered_bytes": _D("gauge", "bytes", "Held in the relay's own buffers and the transports' write buffers."),
+        "paused": _D("gauge", "directions", "Directions that back-pressure holds now."),
+        "client_messages": _D("counter", "messages", "Complete data messages from callers, relayed."),
+        "server_messages": _D("counter", "messages", "Complete data messages from runtimes, relayed."),
+        "stalled": _D("counter", "sessions", "Sessions cut because the caller did not read."),
+        "protocol_errors": _D("counter", "sessions", "Sessions closed because the caller broke the WebSocket protocol."),
+        "upstream_lost": _D("counter", "sessions", "Sessions whose runtime went away without a close."),
+        "dial_failures": _D("counter", "dials", "Runtimes that admitted a call and could not be reached or refused the upgrade."),
+        "bad_requests": _D("counter", "requests", "Requests answered with 4xx by the front itself."),
+    }
+)
 """The numbers of the front by the name of its statistic; exposed as switchboard_relay_NAME."""
 
 _FAST = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 0.1)
@@ -87,9 +89,7 @@ class BalancerMetrics(Collector):
         self._clock = clock
         self._registry = CollectorRegistry(auto_describe=False)
         decision, placement = METRICS["switchboard_decision_seconds"], METRICS["switchboard_placement_seconds"]
-        self._decision = Histogram(
-            "switchboard_decision_seconds", decision.help, buckets=_FAST, registry=self._registry
-        )
+        self._decision = Histogram("switchboard_decision_seconds", decision.help, buckets=_FAST, registry=self._registry)
         self._placement = Histogram(
             "switchboard_placement_seconds", placement.help, placement.labels, buckets=_SLOW, registry=self._registry
         )

@@ -36,10 +36,18 @@ def make_fleet(size: int, rng: SeededRng) -> FleetView:
     for number in range(size):
         view.put(
             RuntimeRow(
-                runtime_id=f"runtime-{number}", incarnation=1, state=RuntimeState.READY,
-                arrived_ns=_NOW_NS - int(rng.random() * NS_PER_S), active=int(rng.random() * 30), hard_limit=50, effective=45.0,
-                utilisation=0.3, agents=frozenset({"desk"}), abilities=frozenset({"book", "tools", "transfer"}),
-                region="eu" if number % 3 else "us", version=(1, 2),
+                runtime_id=f"runtime-{number}",
+                incarnation=1,
+                state=RuntimeState.READY,
+                arrived_ns=_NOW_NS - int(rng.random() * NS_PER_S),
+                active=int(rng.random() * 30),
+                hard_limit=50,
+                effective=45.0,
+                utilisation=0.3,
+                agents=frozenset({"desk"}),
+                abilities=frozenset({"book", "tools", "transfer"}),
+                region="eu" if number % 3 else "us",
+                version=(1, 2),
             )
         )
     return view
@@ -68,12 +76,14 @@ def measure(size: int, seed: int, round_s: float) -> dict[str, Any]:
             took_ns.append(decided_ns - began_ns)
             with_upkeep_ns.append(done_ns - began_ns)
         took_ns.sort()
-        rounds.append({
-            "decisions": len(took_ns),
-            "median_us": round(statistics.median(took_ns) / 1000, 2),
-            "p99_us": round(took_ns[int(len(took_ns) * 0.99)] / 1000, 2),
-            "median_with_debit_and_settlement_us": round(statistics.median(with_upkeep_ns) / 1000, 2),
-        })
+        rounds.append(
+            {
+                "decisions": len(took_ns),
+                "median_us": round(statistics.median(took_ns) / 1000, 2),
+                "p99_us": round(took_ns[int(len(took_ns) * 0.99)] / 1000, 2),
+                "median_with_debit_and_settlement_us": round(statistics.median(with_upkeep_ns) / 1000, 2),
+            }
+        )
     best = min(rounds, key=lambda each: float(each["median_us"]))
     return {"runtimes": size, **best, "rounds_median_us": [each["median_us"] for each in rounds]}
 

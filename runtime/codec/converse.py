@@ -180,9 +180,7 @@ class ConverseEncoder:
                 return pb.ConverseResponse(error=pb.SoftError(code=code, message=message))
             case ev.SessionClosed(reason):
                 return pb.ConverseResponse(ended=pb.SessionEnded(reason=reason))
-            case (
-                ev.SessionConfigured() | ev.InputCommitted() | ev.InputCleared() | ev.InputWithdrawn() | ev.TextAdded()
-            ):
+            case ev.SessionConfigured() | ev.InputCommitted() | ev.InputCleared() | ev.InputWithdrawn() | ev.TextAdded():
                 return None
             case _:
                 assert_never(event)

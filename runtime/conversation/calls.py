@@ -116,9 +116,7 @@ class Calls:
         conversation = Conversation(leg.session_id, settings, agent, self._engines, self._limits, self._clock, call)
         self._running[leg] = conversation
         try:
-            return await conversation.run(
-                link, SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings)
-            )
+            return await conversation.run(link, SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings))
         except Exception:
             # The session boundary: a fault of ours ends this call, loudly, and no other.
             log.exception("conversation failed")
@@ -154,9 +152,7 @@ class Calls:
 class _Call:
     """Hears one conversation and keeps its leg."""
 
-    def __init__(
-        self, leg: Leg, ledger: Ledger, clock: Clock, meter: CallsMeter, log: FilteringBoundLogger
-    ) -> None:
+    def __init__(self, leg: Leg, ledger: Ledger, clock: Clock, meter: CallsMeter, log: FilteringBoundLogger) -> None:
         self._leg = leg
         self._ledger = ledger
         self._clock = clock

@@ -56,9 +56,7 @@ class Outbox:
     def fence(self, generation: int) -> int:
         """Throws away text and audio of generations up to `generation`; answers how many events that were."""
         kept = deque(
-            event
-            for event in self._events
-            if not (isinstance(event, (ReplyAudio, ReplyText)) and event.generation <= generation)
+            event for event in self._events if not (isinstance(event, (ReplyAudio, ReplyText)) and event.generation <= generation)
         )
         dropped = len(self._events) - len(kept)
         self._events = kept

@@ -81,9 +81,7 @@ class _TurnClock:
         def since(instant_ns: int) -> float:
             return max(0, instant_ns - self.voiced_until_ns) / NS_PER_MS
 
-        return TurnLatency(
-            since(self.decided_ns), since(self.transcript_ns), since(self.first_text_ns), since(first_audio_ns)
-        )
+        return TurnLatency(since(self.decided_ns), since(self.transcript_ns), since(self.first_text_ns), since(first_audio_ns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,32 +56,34 @@ class Action(StrEnum):
 
 _L, _H, _T, _K, _S = Floor.LISTENING, Floor.HEARING, Floor.TRANSCRIBING, Floor.THINKING, Floor.SPEAKING
 
-TURN_TABLE: Final[Mapping[tuple[Floor, Happening], tuple[Floor, Action]]] = MappingProxyType({
-    (_L, Happening.SPEECH): (_H, Action.NONE),
-    (_L, Happening.SILENCE): (_T, Action.TRANSCRIBE),
-    (_L, Happening.REQUEST): (_K, Action.REPLY),
-    (_L, Happening.INTERRUPT): (_L, Action.NOTHING_TO_CANCEL),
-    (_H, Happening.SILENCE): (_T, Action.TRANSCRIBE),
-    (_H, Happening.NO_WORDS): (_L, Action.NONE),
-    (_H, Happening.REQUEST): (_H, Action.REFUSE),
-    (_H, Happening.INTERRUPT): (_H, Action.NOTHING_TO_CANCEL),
-    (_T, Happening.SPEECH): (_H, Action.WITHDRAW),
-    (_T, Happening.WORDS): (_K, Action.REPLY),
-    (_T, Happening.NO_WORDS): (_L, Action.NONE),
-    (_T, Happening.REQUEST): (_T, Action.REFUSE),
-    (_T, Happening.INTERRUPT): (_T, Action.NOTHING_TO_CANCEL),
-    (_K, Happening.SPEECH): (_H, Action.BARGE_IN),
-    (_K, Happening.SILENCE): (_T, Action.BARGE_IN),
-    (_K, Happening.FIRST_AUDIO): (_S, Action.NONE),
-    (_K, Happening.FINISHED): (_L, Action.NONE),
-    (_K, Happening.REQUEST): (_K, Action.REFUSE),
-    (_K, Happening.INTERRUPT): (_L, Action.CANCEL),
-    (_S, Happening.SPEECH): (_H, Action.BARGE_IN),
-    (_S, Happening.SILENCE): (_T, Action.BARGE_IN),
-    (_S, Happening.FINISHED): (_L, Action.NONE),
-    (_S, Happening.REQUEST): (_S, Action.REFUSE),
-    (_S, Happening.INTERRUPT): (_L, Action.CANCEL),
-})
+TURN_TABLE: Final[Mapping[tuple[Floor, Happening], tuple[Floor, Action]]] = MappingProxyType(
+    {
+        (_L, Happening.SPEECH): (_H, Action.NONE),
+        (_L, Happening.SILENCE): (_T, Action.TRANSCRIBE),
+        (_L, Happening.REQUEST): (_K, Action.REPLY),
+        (_L, Happening.INTERRUPT): (_L, Action.NOTHING_TO_CANCEL),
+        (_H, Happening.SILENCE): (_T, Action.TRANSCRIBE),
+        (_H, Happening.NO_WORDS): (_L, Action.NONE),
+        (_H, Happening.REQUEST): (_H, Action.REFUSE),
+        (_H, Happening.INTERRUPT): (_H, Action.NOTHING_TO_CANCEL),
+        (_T, Happening.SPEECH): (_H, Action.WITHDRAW),
+        (_T, Happening.WORDS): (_K, Action.REPLY),
+        (_T, Happening.NO_WORDS): (_L, Action.NONE),
+        (_T, Happening.REQUEST): (_T, Action.REFUSE),
+        (_T, Happening.INTERRUPT): (_T, Action.NOTHING_TO_CANCEL),
+        (_K, Happening.SPEECH): (_H, Action.BARGE_IN),
+        (_K, Happening.SILENCE): (_T, Action.BARGE_IN),
+        (_K, Happening.FIRST_AUDIO): (_S, Action.NONE),
+        (_K, Happening.FINISHED): (_L, Action.NONE),
+        (_K, Happening.REQUEST): (_K, Action.REFUSE),
+        (_K, Happening.INTERRUPT): (_L, Action.CANCEL),
+        (_S, Happening.SPEECH): (_H, Action.BARGE_IN),
+        (_S, Happening.SILENCE): (_T, Action.BARGE_IN),
+        (_S, Happening.FINISHED): (_L, Action.NONE),
+        (_S, Happening.REQUEST): (_S, Action.REFUSE),
+        (_S, Happening.INTERRUPT): (_L, Action.CANCEL),
+    }
+)
 
 
 def next_turn(floor: Floor, happening: Happening) -> tuple[Floor, Action]:

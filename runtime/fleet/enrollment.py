@@ -102,9 +102,7 @@ class Enrollment:
 
     def leg_changed(self, event: LegEvent) -> None:
         leg = pb.LegIdentity(session_id=event.session_id, epoch=event.epoch)
-        message = pb.LegEvent(
-            leg=leg, change=_CHANGES[event.change], reason=event.reason or "", ledger_version=event.version
-        )
+        message = pb.LegEvent(leg=leg, change=_CHANGES[event.change], reason=event.reason or "", ledger_version=event.version)
         self._queue(pb.EnrollRequest(leg=message))
 
     def state_changed(self) -> None:

@@ -135,11 +135,7 @@ def _types(cls: type) -> Mapping[str, type]:
 
 
 def _declarations(cls: type) -> Mapping[str, _Declaration]:
-    return {
-        field.name: field.metadata[_METADATA_KEY]
-        for field in dataclasses.fields(cls)
-        if _METADATA_KEY in field.metadata
-    }
+    return {field.name: field.metadata[_METADATA_KEY] for field in dataclasses.fields(cls) if _METADATA_KEY in field.metadata}
 
 
 def resolve(cls: type[T], layers: Sequence[Mapping[str, object]]) -> T:

@@ -84,9 +84,7 @@ class Admission:
         self._emergency_limit = emergency_limit
         self._epochs: OrderedDict[SessionId, Epoch] = OrderedDict()
 
-    def reserve(
-        self, request: AdmissionRequest, state: RuntimeState, saturation: Saturation, now_ns: int
-    ) -> Admitted | Refused:
+    def reserve(self, request: AdmissionRequest, state: RuntimeState, saturation: Saturation, now_ns: int) -> Admitted | Refused:
         """Decides on one wish.
 
         Idempotent per (session, epoch): a live reservation answers again. Raises DuplicateSession where the session is
@@ -127,9 +125,7 @@ class Admission:
             return False
         return self._ledger.release(leg.ticket)
 
-    def _refusal(
-        self, request: AdmissionRequest, state: RuntimeState, saturation: Saturation, now_ns: int
-    ) -> Refused | None:
+    def _refusal(self, request: AdmissionRequest, state: RuntimeState, saturation: Saturation, now_ns: int) -> Refused | None:
         if state is RuntimeState.DRAINING or state is RuntimeState.OFFLINE:
             return Refused(RefusalReason.DRAINING, _NOT_READY_RETRY_MS, "the runtime takes nothing new: it is leaving")
         if state is not RuntimeState.READY:
@@ -163,9 +159,7 @@ class Admission:
     def _settle(self, request: AdmissionRequest) -> None:
         placement = request.placement
         if placement is not None:
-            self._settlements.settle_below(
-                placement.balancer_id, placement.balancer_incarnation, request.oldest_open_placement
-            )
+            self._settlements.settle_below(placement.balancer_id, placement.balancer_incarnation, request.oldest_open_placement)
             self._settlements.settle(placement)
 
     def _remember(self, session_id: SessionId, epoch: Epoch) -> None:

@@ -1,8 +1,8 @@
 """The life of a leg as one table. Code looks transitions up; nothing else decides them.
 
-    reserved --attach--> attached --start--> active --end | move_out--> ended
-    reserved --release | expire--> ended
-    attached --end | expire--> ended          (it never spoke: no session was counted)
+reserved --attach--> attached --start--> active --end | move_out--> ended
+reserved --release | expire--> ended
+attached --end | expire--> ended          (it never spoke: no session was counted)
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ class LegInput(StrEnum):
     EXPIRE = "expire"
 
 
-TRANSITIONS: Final[Mapping[tuple[LegState, LegInput], LegState]] = MappingProxyType({
-    (LegState.RESERVED, LegInput.ATTACH): LegState.ATTACHED,
-    (LegState.RESERVED, LegInput.RELEASE): LegState.ENDED,
-    (LegState.RESERVED, LegInput.EXPIRE): LegState.ENDED,
-    (LegState.ATTACHED, LegInput.START): LegState.ACTIVE,
-    (LegState.ATTACHED, LegInput.END): LegState.ENDED,
-    (LegState.ATTACHED, LegInput.EXPIRE): LegState.ENDED,
-    (LegState.ACTIVE, LegInput.END): LegState.ENDED,
-    (LegState.ACTIVE, LegInput.MOVE_OUT): LegState.ENDED,
-})
+TRANSITIONS: Final[Mapping[tuple[LegState, LegInput], LegState]] = MappingProxyType(
+    {
+        (LegState.RESERVED, LegInput.ATTACH): LegState.ATTACHED,
+        (LegState.RESERVED, LegInput.RELEASE): LegState.ENDED,
+        (LegState.RESERVED, LegInput.EXPIRE): LegState.ENDED,
+        (LegState.ATTACHED, LegInput.START): LegState.ACTIVE,
+        (LegState.ATTACHED, LegInput.END): LegState.ENDED,
+        (LegState.ATTACHED, LegInput.EXPIRE): LegState.ENDED,
+        (LegState.ACTIVE, LegInput.END): LegState.ENDED,
+        (LegState.ACTIVE, LegInput.MOVE_OUT): LegState.ENDED,
+    }
+)
 
 
 def next_state(state: LegState, given: LegInput) -> LegState | None:

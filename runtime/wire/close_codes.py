@@ -14,54 +14,59 @@ from runtime.primitives.reasons import EndReason, RefusalReason
 
 __all__ = ["GRPC_STATUS_BY_END", "GRPC_STATUS_BY_REFUSAL", "HTTP_STATUS_BY_REFUSAL", "WEBSOCKET_CLOSE_BY_END"]
 
-WEBSOCKET_CLOSE_BY_END: Final[Mapping[EndReason, int]] = MappingProxyType({
-    EndReason.CLOSED_BY_CALLER: 1000,
-    EndReason.CLOSED_BY_AGENT: 1000,
-    EndReason.CONNECTION_LOST: 1001,
-    EndReason.IDLE_TIMEOUT: 1000,
-    EndReason.MAXIMUM_LENGTH: 1001,
-    EndReason.PROTOCOL_ERROR: 1002,
-    EndReason.SLOW_CALLER: 1008,
-    EndReason.HANDLER_ERROR: 1011,
-    EndReason.DRAINED: 1012,
-    EndReason.NEVER_SPOKE: 1008,
-    EndReason.RUNTIME_LOST: 1012,
-    EndReason.NO_CAPACITY: 1013,
-})
+WEBSOCKET_CLOSE_BY_END: Final[Mapping[EndReason, int]] = MappingProxyType(
+    {
+        EndReason.CLOSED_BY_CALLER: 1000,
+        EndReason.CLOSED_BY_AGENT: 1000,
+        EndReason.CONNECTION_LOST: 1001,
+        EndReason.IDLE_TIMEOUT: 1000,
+        EndReason.MAXIMUM_LENGTH: 1001,
+        EndReason.PROTOCOL_ERROR: 1002,
+        EndReason.SLOW_CALLER: 1008,
+        EndReason.HANDLER_ERROR: 1011,
+        EndReason.DRAINED: 1012,
+        EndReason.NEVER_SPOKE: 1008,
+        EndReason.RUNTIME_LOST: 1012,
+        EndReason.NO_CAPACITY: 1013,
+    }
+)
 
-GRPC_STATUS_BY_END: Final[Mapping[EndReason, str]] = MappingProxyType({
-    EndReason.CLOSED_BY_CALLER: "OK",
-    EndReason.CLOSED_BY_AGENT: "OK",
-    EndReason.CONNECTION_LOST: "CANCELLED",
-    EndReason.IDLE_TIMEOUT: "OK",
-    EndReason.MAXIMUM_LENGTH: "OK",
-    EndReason.PROTOCOL_ERROR: "INVALID_ARGUMENT",
-    EndReason.SLOW_CALLER: "RESOURCE_EXHAUSTED",
-    EndReason.HANDLER_ERROR: "INTERNAL",
-    EndReason.DRAINED: "UNAVAILABLE",
-    EndReason.NEVER_SPOKE: "DEADLINE_EXCEEDED",
-    EndReason.RUNTIME_LOST: "UNAVAILABLE",
-    EndReason.NO_CAPACITY: "RESOURCE_EXHAUSTED",
-})
+GRPC_STATUS_BY_END: Final[Mapping[EndReason, str]] = MappingProxyType(
+    {
+        EndReason.CLOSED_BY_CALLER: "OK",
+        EndReason.CLOSED_BY_AGENT: "OK",
+        EndReason.CONNECTION_LOST: "CANCELLED",
+        EndReason.IDLE_TIMEOUT: "OK",
+        EndReason.MAXIMUM_LENGTH: "OK",
+        EndReason.PROTOCOL_ERROR: "INVALID_ARGUMENT",
+        EndReason.SLOW_CALLER: "RESOURCE_EXHAUSTED",
+        EndReason.HANDLER_ERROR: "INTERNAL",
+        EndReason.DRAINED: "UNAVAILABLE",
+        EndReason.NEVER_SPOKE: "DEADLINE_EXCEEDED",
+        EndReason.RUNTIME_LOST: "UNAVAILABLE",
+        EndReason.NO_CAPACITY: "RESOURCE_EXHAUSTED",
+    }
+)
 
-GRPC_STATUS_BY_REFUSAL: Final[Mapping[RefusalReason, str]] = MappingProxyType({
-    RefusalReason.LIMIT: "RESOURCE_EXHAUSTED",
-    RefusalReason.INFLOW: "RESOURCE_EXHAUSTED",
-    RefusalReason.OVERLOAD: "RESOURCE_EXHAUSTED",
-    RefusalReason.NO_HEADROOM: "RESOURCE_EXHAUSTED",
-    RefusalReason.NOT_READY: "UNAVAILABLE",
-    RefusalReason.DRAINING: "UNAVAILABLE",
-    RefusalReason.UNREACHABLE: "UNAVAILABLE",
-    RefusalReason.STALE_REPORT: "UNAVAILABLE",
-    RefusalReason.STALE_EPOCH: "ABORTED",
-    RefusalReason.UNSUITABLE: "FAILED_PRECONDITION",
-})
+GRPC_STATUS_BY_REFUSAL: Final[Mapping[RefusalReason, str]] = MappingProxyType(
+    {
+        RefusalReason.LIMIT: "RESOURCE_EXHAUSTED",
+        RefusalReason.INFLOW: "RESOURCE_EXHAUSTED",
+        RefusalReason.OVERLOAD: "RESOURCE_EXHAUSTED",
+        RefusalReason.NO_HEADROOM: "RESOURCE_EXHAUSTED",
+        RefusalReason.NOT_READY: "UNAVAILABLE",
+        RefusalReason.DRAINING: "UNAVAILABLE",
+        RefusalReason.UNREACHABLE: "UNAVAILABLE",
+        RefusalReason.STALE_REPORT: "UNAVAILABLE",
+        RefusalReason.STALE_EPOCH: "ABORTED",
+        RefusalReason.UNSUITABLE: "FAILED_PRECONDITION",
+    }
+)
 
-HTTP_STATUS_BY_REFUSAL: Final[Mapping[RefusalReason, int]] = MappingProxyType({
-    RefusalReason.STALE_EPOCH: 409,
-    RefusalReason.UNSUITABLE: 404,
-} | {
-    reason: 503
-    for reason in RefusalReason
-    if reason not in (RefusalReason.STALE_EPOCH, RefusalReason.UNSUITABLE)
-})
+HTTP_STATUS_BY_REFUSAL: Final[Mapping[RefusalReason, int]] = MappingProxyType(
+    {
+        RefusalReason.STALE_EPOCH: 409,
+        RefusalReason.UNSUITABLE: 404,
+    }
+    | {reason: 503 for reason in RefusalReason if reason not in (RefusalReason.STALE_EPOCH, RefusalReason.UNSUITABLE)}
+)

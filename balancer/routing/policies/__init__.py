@@ -14,9 +14,11 @@ from balancer.routing.policy import Policy
 
 __all__ = ["POLICIES"]
 
-POLICIES: Final[Mapping[str, Callable[[], Policy]]] = MappingProxyType({
-    "session_aware": SessionAware,
-    "round_robin": RoundRobin,
-    "random": UniformRandom,
-    "least_sessions": LeastSessions,
-})
+POLICIES: Final[Mapping[str, Callable[[], Policy]]] = MappingProxyType(
+    {
+        "session_aware": SessionAware,
+        "round_robin": RoundRobin,
+        "random": UniformRandom,
+        "least_sessions": LeastSessions,
+    }
+)

@@ -64,10 +64,11 @@ async def _session(
     agent: Agent | str = "Very well.",
     hears: str = "good morning",
     settings: SessionSettings = _SETTINGS,
-    **limits: Any,
+    limits: Mapping[str, Any] | None = None,
+    **more_limits: Any,
 ) -> AsyncIterator[_Session]:
     made = ScriptedAgent(agent) if isinstance(agent, str) else agent
-    session = _Session(made, hears, settings, replace(ConversationLimits(lead_ms=5000), **limits))
+    session = _Session(made, hears, settings, replace(ConversationLimits(lead_ms=5000), **(limits or {}), **more_limits))
     async with anyio.create_task_group() as group:
         group.start_soon(session.run)
         try:
@@ -330,7 +331,7 @@ async def test_settings_change_on_the_way() -> None:
     ],
 )
 async def test_limits_end_the_session(limits: dict[str, float], speaks: bool, reason: EndReason) -> None:
-    async with _session(**limits) as session:
+    async with _session(limits=limits) as session:
         if speaks:
             await session.link.do(ClearAudio())
         assert await session.end() is reason
