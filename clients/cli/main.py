@@ -57,7 +57,7 @@ def demo(context: typer.Context) -> None:
 
 @app.command()
 def call(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="WAV file to speak: PCM or float, mono or stereo, 8,000-192,000 Hz")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="WAV file to speak: PCM or float, mono or stereo, 8 to 192 kHz")],
     url: Annotated[
         str, typer.Option(help="where to call: a balancer or a runtime", envvar="SWITCHBOARD_URL")
     ] = "ws://127.0.0.1:8080/v1/realtime",
