@@ -99,8 +99,12 @@ class Conversation:
                     group.start_soon(self._write, link)
                     group.start_soon(self._watch)
                     await self._read(link)
+        except anyio.get_cancelled_exc_class():
+            # The transport ends the handler of a link that is gone: gRPC does, maybe before a read could tell.
+            self.stop(EndReason.CONNECTION_LOST)
+            raise
         finally:
-            # Cancelled from outside, or a fault of ours on its way up; a no-op where the end was decided.
+            # A fault of ours on its way up; a no-op where the end was decided.
             self.stop(EndReason.HANDLER_ERROR)
         assert self._reason is not None, "stop() has set it"
         if self._reason not in _SILENT_ENDS:
