@@ -14,10 +14,11 @@ import numpy as np
 
 from runtime.conversation.ear import Ear, Onset, Utterance
 from runtime.conversation.mouth import Mouth
-from runtime.conversation.ports import CallObserver, ConversationLimits, TurnLatency
+from runtime.conversation.ports import CallObserver, ConversationLimits
 from runtime.conversation.reply import Reply
 from runtime.conversation.segments import split_at_quiet
 from runtime.conversation.tool_runner import ToolRunner
+from runtime.conversation.turn_clock import TurnClock
 from runtime.dialogue.agent import Agent, Json, Role, Turn
 from runtime.dialogue.agent_events import (
     AgentEvent,
@@ -35,11 +36,12 @@ from runtime.dialogue.agent_events import (
     TranscriptReady,
 )
 from runtime.dialogue.context import Context
+from runtime.dialogue.items import Items
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.turn_table import Action, Floor, Happening, next_turn
 from runtime.engines.errors import EngineBusy
 from runtime.engines.ports import INPUT_RATE_HZ, Engines, Samples
-from runtime.primitives.clock import NS_PER_MS, Clock
+from runtime.primitives.clock import Clock
 
 __all__ = ["Stage", "TurnTaker"]
 
@@ -68,29 +70,13 @@ class Stage(Protocol):
     def start(self, task: Callable[[], Awaitable[None]]) -> None: ...
 
 
-@dataclass(slots=True)
-class _TurnClock:
-    """Instants of one turn, for its latency; nanoseconds on the process's clock."""
-
-    voiced_until_ns: int
-    decided_ns: int
-    transcript_ns: int = 0
-    first_text_ns: int = 0
-
-    def measured(self, first_audio_ns: int) -> TurnLatency:
-        def since(instant_ns: int) -> float:
-            return max(0, instant_ns - self.voiced_until_ns) / NS_PER_MS
-
-        return TurnLatency(since(self.decided_ns), since(self.transcript_ns), since(self.first_text_ns), since(first_audio_ns))
-
-
 @dataclass(frozen=True, slots=True)
 class _Transcription:
     """An utterance on its way to words; withdrawn by cancelling its scope."""
 
     utterance: Utterance
     item_id: str
-    clock: _TurnClock
+    clock: TurnClock
     scope: anyio.CancelScope
 
 
@@ -124,9 +110,7 @@ class TurnTaker:
         self._reply: Reply | None = None
         self._last_reply: Reply | None = None
         self._transcription: _Transcription | None = None
-        self._items = 0
-        self._open_item_id = ""
-        self._last_item_id = ""
+        self._items = Items()
         self._wants_reply = False
         self._became_quiet = anyio.Event()
 
@@ -140,12 +124,11 @@ class TurnTaker:
         onset_ms = _BARGE_IN_MS if self._floor is Floor.SPEAKING else _ONSET_MS
         for heard in await self._ear.hear(pcm, onset_ms):
             if isinstance(heard, Onset):
-                self._open_item_id = self._next_item_id()
-                self._stage.emit(SpeechStarted(self._open_item_id, heard.media_time_ms))
+                self._stage.emit(SpeechStarted(self._items.open(), heard.media_time_ms))
                 if vad is None or vad.interrupts_response or self._reply is None:
                     self._happen(Happening.SPEECH)
             else:
-                self._stage.emit(SpeechStopped(self._open_item_id, heard.media_time_ms, heard.voiced_until_ms))
+                self._stage.emit(SpeechStopped(self._items.open_id, heard.media_time_ms, heard.voiced_until_ms))
                 self._turn_over(heard)
 
     def commit(self, event_id: str) -> None:
@@ -166,12 +149,12 @@ class TurnTaker:
     def clear(self) -> None:
         """Forgets what was appended and not committed."""
         self._ear.clear()
-        self._open_item_id = ""
+        self._items.forget_open()
         if self._floor is Floor.HEARING:
             self._happen(Happening.NO_WORDS)
 
     def add_text(self, text: str, wished_item_id: str) -> None:
-        item_id, previous = self._new_item(wished_item_id)
+        item_id, previous = self._items.add(wished_item_id)
         self._context.caller_said(text)
         self._stage.emit(TextAdded(item_id, previous, text))
 
@@ -184,7 +167,7 @@ class TurnTaker:
             self._stage.emit(SoftError("conversation_already_has_active_response", text, event_id))
             return
         now_ns = self._clock.now_ns()
-        self._answer(_TurnClock(now_ns, now_ns, now_ns))
+        self._answer(TurnClock(now_ns, now_ns, now_ns))
 
     async def wait_until_quiet(self) -> None:
         """Returns when nobody speaks and no reply is on its way."""
@@ -217,14 +200,12 @@ class TurnTaker:
         return action
 
     def _turn_over(self, utterance: Utterance) -> None:
-        item_id = self._open_item_id or self._next_item_id()
-        self._open_item_id = ""
-        self._stage.emit(InputCommitted(item_id, self._last_item_id))
-        self._last_item_id = item_id
+        item_id, previous = self._items.commit()
+        self._stage.emit(InputCommitted(item_id, previous))
         self._happen(Happening.SILENCE)
         vad = self._settings.turn_detection
         self._wants_reply = vad is not None and vad.creates_response
-        clock = _TurnClock(utterance.voiced_until_ns, self._clock.now_ns())
+        clock = TurnClock(utterance.voiced_until_ns, self._clock.now_ns())
         transcription = _Transcription(utterance, item_id, clock, anyio.CancelScope())
         self._transcription = transcription
         self._stage.start(lambda: self._transcribe(transcription))
@@ -266,7 +247,7 @@ class TurnTaker:
                 texts.append(recognized.text)
         return " ".join(text for text in texts if text)
 
-    def _answer(self, turn_clock: _TurnClock, *, understood_nothing: bool = False) -> None:
+    def _answer(self, turn_clock: TurnClock, *, understood_nothing: bool = False) -> None:
         self._generation += 1
         reply = self._make_reply(self._generation, turn_clock)
         said = self._context.history
@@ -287,7 +268,7 @@ class TurnTaker:
 
         self._stage.start(lambda: reply.run(self._agent, turn, finished))
 
-    def _make_reply(self, generation: int, turn_clock: _TurnClock) -> Reply:
+    def _make_reply(self, generation: int, turn_clock: TurnClock) -> Reply:
         def emit(event: AgentEvent) -> None:
             if self._reply is reply:  # what a dead reply still says ends here
                 self._stage.emit(event)
@@ -303,7 +284,7 @@ class TurnTaker:
 
         rate_hz = self._settings.output_format.sample_rate_hz
         on_late = self._observer.audio_was_late
-        item_id, previous = self._new_item("")
+        item_id, previous = self._items.add()
         reply = Reply(
             generation,
             item_id,
@@ -335,13 +316,3 @@ class TurnTaker:
         self._context.agent_said(heard, is_complete=False)
         self._stage.emit(Flush(reply.generation))
         self._stage.emit(ReplyDone(reply.generation, status, heard, reply.mouth.sent_ms))
-
-    def _next_item_id(self) -> str:
-        self._items += 1
-        return f"item_{self._items:04d}"
-
-    def _new_item(self, wished: str) -> tuple[str, str]:
-        item_id = wished or self._next_item_id()
-        previous = self._last_item_id
-        self._last_item_id = item_id
-        return item_id, previous

@@ -10,9 +10,7 @@ import pytest
 
 _ROOT = Path(__file__).parents[2]
 _LONGEST = 300
-_LONGER_WITH_REASON: dict[str, str] = {
-    "runtime/conversation/turns.py": "the one owner of the floor: transcription and reply share its state",
-}
+_LONGER_WITH_REASON: dict[str, str] = {}
 _FORBIDDEN = re.compile(
     r"/[w]ork/|/[r]oot/|/tmp/[b]ash|[p]ypi\.org|files\.[p]ythonhosted|registry\.[n]pmjs|deb\.[d]ebian\.org", re.IGNORECASE
 )
