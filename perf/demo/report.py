@@ -14,9 +14,9 @@ from clients.realtime import RATE_HZ
 from perf.demo.calls import WAVE, DemoCall, DemoRun
 from perf.demo.scoring import contains_words, word_error_rate
 from perf.targets import Target, all_met, as_json
-from runtime.conversation.segments import split_at_quiet
+from runtime.conversation.segments import recognize
 from runtime.engines.load import load_engines
-from runtime.engines.ports import INPUT_RATE_HZ, SpeechRecognizer
+from runtime.engines.ports import INPUT_RATE_HZ, Samples
 
 __all__ = ["report"]
 
@@ -105,16 +105,16 @@ async def _hear_replies(calls: list[DemoCall]) -> list[tuple[str, str]]:
         return []
     engines = await anyio.to_thread.run_sync(load_engines)
     try:
-        return [(result.reply_text, await _hear(engines.recognizer, result.reply_samples)) for result in spoken]
+        return [
+            (result.reply_text, await recognize(engines.recognizer, _for_recogniser(result.reply_samples))) for result in spoken
+        ]
     finally:
         engines.close()
 
 
-async def _hear(recognizer: SpeechRecognizer, samples: NDArray[np.int16]) -> str:
-    heard = []
-    for piece in split_at_quiet(soxr.resample(samples, RATE_HZ, INPUT_RATE_HZ)):
-        heard.append((await recognizer.recognize(np.ascontiguousarray(piece))).text)
-    return " ".join(heard)
+def _for_recogniser(samples: NDArray[np.int16]) -> Samples:
+    resampled: Samples = soxr.resample(samples, RATE_HZ, INPUT_RATE_HZ)
+    return resampled
 
 
 def _share(values: list[bool]) -> float | None:

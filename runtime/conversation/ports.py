@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from runtime.dialogue.agent_events import AgentEvent
+from runtime.dialogue.agent_events import AgentEvent, ReplyAudio
 from runtime.dialogue.caller_events import CallerEvent
 from runtime.primitives.reasons import EndReason
 
-__all__ = ["CallLink", "CallObserver", "ConversationLimits", "LinkClosed", "TurnLatency"]
+__all__ = ["CallLink", "CallObserver", "ConversationLimits", "LinkClosed", "Stage", "TurnLatency"]
 
 
 class LinkClosed(Exception):
@@ -94,3 +95,19 @@ class CallObserver(Protocol):
     def agent_failed(self, error: Exception) -> None:
         """The agent's code or one of its tools raised something that it should not."""
         ...
+
+
+class Stage(Protocol):
+    """Where a turn taker acts: what it emits goes to the caller, what it starts lives as long as the session."""
+
+    def emit(self, event: AgentEvent) -> None:
+        """Raises OutboxFull."""
+        ...
+
+    async def emit_audio(self, event: ReplyAudio) -> None: ...
+
+    def fence(self, generation: int) -> int:
+        """Nothing of this generation leaves any more; answers how many waiting events were thrown away."""
+        ...
+
+    def start(self, task: Callable[[], Awaitable[None]]) -> None: ...

@@ -1,4 +1,4 @@
-"""Cuts an utterance that is longer than a recogniser takes, at its quietest places."""
+"""Recognises an utterance of any length: one that is longer than a recogniser takes is cut at its quietest places."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from runtime.engines.ports import INPUT_RATE_HZ, Samples
+from runtime.engines.ports import INPUT_RATE_HZ, Samples, SpeechRecognizer
 
-__all__ = ["split_at_quiet"]
+__all__ = ["SHORTEST_SAMPLES", "recognize", "split_at_quiet"]
 
+SHORTEST_SAMPLES: Final = INPUT_RATE_HZ // 10
+"""Less than a tenth of a second holds no word."""
 _LONGEST: Final = 28 * INPUT_RATE_HZ
 _SEARCH: Final = 8 * INPUT_RATE_HZ
 _STEP: Final = INPUT_RATE_HZ // 10
@@ -27,3 +29,12 @@ def split_at_quiet(samples: Samples) -> list[Samples]:
         rest = rest[cut:]
     pieces.append(rest)
     return pieces
+
+
+async def recognize(recognizer: SpeechRecognizer, samples: Samples) -> str:
+    """The words of a whole utterance at `INPUT_RATE_HZ`. Raises what the recogniser raises."""
+    texts: list[str] = []
+    for piece in split_at_quiet(samples):
+        if len(piece) >= SHORTEST_SAMPLES:
+            texts.append((await recognizer.recognize(np.ascontiguousarray(piece))).text)
+    return " ".join(text for text in texts if text)

@@ -5,18 +5,16 @@ All changes happen on the event loop between two awaits, so a decision is visibl
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
-import numpy as np
 
 from runtime.conversation.ear import Ear, Onset, Utterance
 from runtime.conversation.mouth import Mouth
-from runtime.conversation.ports import CallObserver, ConversationLimits
+from runtime.conversation.ports import CallObserver, ConversationLimits, Stage
 from runtime.conversation.reply import Reply
-from runtime.conversation.segments import split_at_quiet
+from runtime.conversation.segments import SHORTEST_SAMPLES, recognize
 from runtime.conversation.tool_runner import ToolRunner
 from runtime.conversation.turn_clock import TurnClock
 from runtime.dialogue.agent import Agent, Json, Role, Turn
@@ -40,34 +38,17 @@ from runtime.dialogue.items import Items
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.turn_table import Action, Floor, Happening, next_turn
 from runtime.engines.errors import EngineBusy
-from runtime.engines.ports import INPUT_RATE_HZ, Engines, Samples
+from runtime.engines.ports import Engines
 from runtime.primitives.clock import Clock
 
-__all__ = ["Stage", "TurnTaker"]
+__all__ = ["TurnTaker"]
 
 _ONSET_MS: Final = 96.0
 """Voiced audio that counts as a beginning of speech while the agent is silent: three frames, so that a click does not."""
 _BARGE_IN_MS: Final = 192.0
 """The same while the agent speaks: about the 200 ms after which speech is more than a cough."""
-_SHORTEST_SAMPLES: Final = INPUT_RATE_HZ // 10
 _SHORTEST_QUESTIONABLE_MS: Final = 1_000
 """Without words, anything shorter is a cough or a click that no agent should ask about."""
-
-
-class Stage(Protocol):
-    """Where a turn taker acts: what it emits goes to the caller, what it starts lives as long as the session."""
-
-    def emit(self, event: AgentEvent) -> None:
-        """Raises OutboxFull."""
-        ...
-
-    async def emit_audio(self, event: ReplyAudio) -> None: ...
-
-    def fence(self, generation: int) -> int:
-        """Nothing of this generation leaves any more; answers how many waiting events were thrown away."""
-        ...
-
-    def start(self, task: Callable[[], Awaitable[None]]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +115,7 @@ class TurnTaker:
     def commit(self, event_id: str) -> None:
         """The client says that what it appended is a turn."""
         utterance = self._ear.commit()
-        if utterance is None or len(utterance.samples) < _SHORTEST_SAMPLES:
+        if utterance is None or len(utterance.samples) < SHORTEST_SAMPLES:
             text = "nothing to commit; allowed: at least 100 ms of audio"
             self._stage.emit(SoftError("input_audio_buffer_commit_empty", text, event_id))
         else:
@@ -221,7 +202,7 @@ class TurnTaker:
     async def _transcribe(self, transcription: _Transcription) -> None:
         with transcription.scope:
             try:
-                text = await self._recognize(transcription.utterance.samples)
+                text = await recognize(self._engines.recognizer, transcription.utterance.samples)
             except EngineBusy:
                 self._transcription = None
                 self._stage.emit(SoftError("engine_busy", "the recogniser has too much to do; please say that again"))
@@ -238,14 +219,6 @@ class TurnTaker:
                     self._answer(transcription.clock, understood_nothing=not text)
             else:
                 self._happen(Happening.NO_WORDS)
-
-    async def _recognize(self, samples: Samples) -> str:
-        texts: list[str] = []
-        for piece in split_at_quiet(samples):
-            if len(piece) >= _SHORTEST_SAMPLES:
-                recognized = await self._engines.recognizer.recognize(np.ascontiguousarray(piece))
-                texts.append(recognized.text)
-        return " ".join(text for text in texts if text)
 
     def _answer(self, turn_clock: TurnClock, *, understood_nothing: bool = False) -> None:
         self._generation += 1
