@@ -10,7 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-__all__ = ["ForeignCpu", "describe_machine"]
+import anyio
+
+__all__ = ["ForeignCpu", "describe_machine", "process_cpu_s", "process_rss_bytes", "wait_until_quiet"]
 
 _USER_HZ: Final = os.sysconf("SC_CLK_TCK")
 
@@ -58,12 +60,33 @@ class ForeignCpu:
         return (user + nice + system + irq + softirq + steal) / _USER_HZ
 
     def _own_s(self) -> float:
-        return sum(_process_cpu_s(pid) for pid in self._pids)
+        return sum(process_cpu_s(pid) for pid in self._pids)
 
 
-def _process_cpu_s(pid: int) -> float:
+async def wait_until_quiet(now_s: Callable[[], float], pids: tuple[int, ...], below_cores: float, within_s: float) -> bool:
+    """Waits until the rest of the machine used less than `below_cores` for a second; False where that did not come in time."""
+    end_s = now_s() + within_s
+    while True:
+        with ForeignCpu(now_s, pids) as foreign:
+            await anyio.sleep(1.0)
+        if foreign.cores is not None and foreign.cores < below_cores:
+            return True
+        if now_s() >= end_s:
+            return False
+
+
+def process_cpu_s(pid: int) -> float:
+    """User and system time of a process so far; 0 where /proc does not tell."""
     fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _USER_HZ if len(fields) > 12 else 0.0
+
+
+def process_rss_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 where /proc does not tell."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 def _read(path: str) -> str:
