@@ -18,7 +18,9 @@ _USER_HZ: Final = os.sysconf("SC_CLK_TCK")
 
 
 def describe_machine() -> dict[str, Any]:
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     models = [line.partition(":")[2].strip() for line in _read("/proc/cpuinfo").splitlines() if line.startswith("model name")]
     return {
         "cpu": models[0] if models else platform.processor(),
