@@ -51,7 +51,8 @@ class CallRefused(CallFailed):
         self.code = code
         self.retry_after_s = retry_after_s
         self.runtimes = runtimes
-        super().__init__(f"refused with HTTP {status} ({code}): {message}")
+        each = "".join(f"; {runtime['runtime_id']}: {runtime['reason']} ({runtime['detail']})" for runtime in runtimes)
+        super().__init__(f"refused with HTTP {status} ({code}): {message}{each}")
 
 
 class Call:

@@ -11,8 +11,8 @@ import anyio
 
 from runtime.app.serve import serve
 from runtime.app.settings import ENVIRONMENT_PREFIX, RuntimeSettings
-from runtime.engines.errors import ModelUnavailable
-from runtime.primitives.errors import SettingError
+from runtime.app.supervisor import supervise
+from runtime.primitives.errors import VoiceError
 from runtime.primitives.settings import from_command_line
 from runtime.telemetry.logs import make_log
 
@@ -32,8 +32,9 @@ def main() -> int:
         )
         # One busy Python thread would otherwise hold the event loop for 5 ms at a time (ARCHITECTURE decision 15).
         sys.setswitchinterval(0.0005)
-        anyio.run(partial(serve, settings, make_log(settings.log_level)), backend_options={"use_uvloop": True})
-    except (SettingError, ModelUnavailable, OSError) as error:
+        main_task = supervise if settings.workers > 1 else serve
+        anyio.run(partial(main_task, settings, make_log(settings.log_level)), backend_options={"use_uvloop": True})
+    except (VoiceError, OSError) as error:
         print(f"switchboard runtime: {error}", file=sys.stderr)
         return 2
     return 0

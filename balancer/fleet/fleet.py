@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from balancer.capacity.effective_capacity import CapacityRule, effective_capacity
+from balancer.capacity.cold_floor import floored_capacity
+from balancer.capacity.effective_capacity import CapacityRule
 from balancer.capacity.freshness import ReportOrder, order_of
 from balancer.capacity.in_flight import InFlight
 from balancer.capacity.overload import OverloadLatch
@@ -227,7 +228,7 @@ class Fleet:
             effective = 0.0
         else:
             believed = self._believed_utilisation(facts.runtime_id) if utilisation is None else utilisation
-            effective = effective_capacity(active, believed, hard_limit, self.capacity)
+            effective = floored_capacity(active, believed, hard_limit, self.capacity)
         states = (member.state, member.state if snapshot is None else snapshot.state)
         self.view.put(
             RuntimeRow(

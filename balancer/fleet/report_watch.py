@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import anyio
 import grpc
 
-from balancer.fleet.backoff import Backoff
 from balancer.fleet.channels import RuntimeChannels
 from balancer.fleet.fleet import Fleet
 from balancer.fleet.membership import Member
 from balancer.fleet.translate import snapshot_from_wire
 from protos.switchboard.v1 import load_pb2, load_pb2_grpc
+from runtime.primitives.backoff import Backoff
 from runtime.primitives.clock import Clock
 from runtime.primitives.rng import Rng
 
@@ -33,7 +33,7 @@ class ReportWatch:
     """(runtime id, gRPC status name); called for each watch that ended."""
 
     async def run(self, member: Member) -> None:
-        backoff = Backoff()
+        backoff = Backoff(self.rng, longest_s=2.0)
         request = load_pb2.WatchRequest(interval_ms=self.interval_ms, balancer_id=self.fleet.life.balancer_id)
         while True:
             watch = load_pb2_grpc.LoadReportsStub(self.channels.to(member.facts.grpc_address)).Watch(request)
@@ -50,4 +50,4 @@ class ReportWatch:
             finally:
                 watch.cancel()
             self.on_failure(member.facts.runtime_id, status)
-            await anyio.sleep(backoff.next_wait_s(self.rng))
+            await anyio.sleep(backoff.next_wait_s())

@@ -7,9 +7,9 @@ from typing import Final
 
 import anyio
 
-from balancer.fleet.backoff import Backoff
 from balancer.fleet.fleet import Seat
 from balancer.placement.reservation import Reservations
+from runtime.primitives.backoff import Backoff
 from runtime.primitives.rng import Rng
 
 __all__ = ["Release", "Releases"]
@@ -61,11 +61,11 @@ class Releases:
             await self._release(release)
 
     async def _release(self, release: Release) -> None:
-        backoff = Backoff()
+        backoff = Backoff(self._rng, longest_s=2.0)
         for _ in range(_TRIES):
             if await self._reservations.release(release.seat, release.number, release.session_id, release.epoch, release.ticket):
                 return
-            await anyio.sleep(backoff.next_wait_s(self._rng))
+            await anyio.sleep(backoff.next_wait_s())
         # The runtime is gone or deaf. A place held there expires by itself; ours must not be counted for ever.
         self._settle(release)
 

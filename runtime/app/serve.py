@@ -7,11 +7,13 @@ Order of the end (requirement C1, later with moves): take nothing new and say so
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,7 +25,9 @@ from starlette.routing import WebSocketRoute
 from structlog.typing import FilteringBoundLogger
 
 from protos.switchboard.v1 import load_pb2, load_pb2_grpc, placement_pb2, placement_pb2_grpc, voice_pb2, voice_pb2_grpc
+from runtime.app.machine_memory import MachineMemory
 from runtime.app.settings import RuntimeSettings
+from runtime.app.shared_legs import SharedLegs
 from runtime.app.wiring import Parts, engines_of, load_agent, wire
 from runtime.engines.loaded import LoadedEngines
 from runtime.fleet.enrollment import Enrollment, Membership
@@ -32,6 +36,7 @@ from runtime.primitives.ids import SessionId
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.reasons import EndReason
 from runtime.primitives.rng import SeededRng
+from runtime.session.shared_shard import Shard
 from runtime.transport.converse_service import ConverseService
 from runtime.transport.http_server import HttpServer, listen
 from runtime.transport.ops_endpoints import ops_routes
@@ -41,6 +46,7 @@ from runtime.transport.realtime_endpoint import RealtimeEndpoint
 __all__ = ["SDK_VERSION", "Runtime", "serve"]
 
 SDK_VERSION = "0.1.0"
+_KNOWN_S = 5.0
 _GRPC_OPTIONS = (
     ("grpc.so_reuseport", 0),  # a taken port is an error, never shared by chance
     ("grpc.max_receive_message_length", 1024 * 1024),
@@ -82,7 +88,8 @@ class Runtime:
 
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Serves until `leave`, then drains."""
-        http = HttpServer(self._app(), self._parts.settings.ping_interval_s)
+        settings = self._parts.settings
+        http = HttpServer(self._app(), settings.ping_interval_s, settings.first_message_s)
         await self._server.start()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._server.stop, 0.5)
@@ -93,11 +100,20 @@ class Runtime:
                 self._enroll(group)
                 self._parts.meter.start_window()
                 await self._become(RuntimeState.READY)
+                await self._wait_until_known()
                 on_ready()
                 await self._leaving.wait()
                 await self._drain()
-                http.stop()
+                await http.stop()
                 group.cancel_scope.cancel()
+
+    async def _wait_until_known(self) -> None:
+        """Ready means that calls can come: a balancer knows it. Where none answers, direct callers are served all the same."""
+        if self._enrollments:
+            with anyio.move_on_after(_KNOWN_S) as waiting:
+                await self._reports.wait_until_told_ready()
+            if waiting.cancelled_caught:
+                self._log.warning("no balancer has asked for the load yet", waited_s=_KNOWN_S)
 
     async def _drain(self) -> None:
         parts = self._parts
@@ -203,12 +219,37 @@ async def serve(settings: RuntimeSettings, log: FilteringBoundLogger) -> None:
         try:
             parts = wire(settings, agent, engines, listener.getsockname()[1], log)
             runtime = Runtime(parts, listener, log.bind(runtime_id=parts.runtime_id))
-            async with anyio.create_task_group() as group:
-                group.start_soon(_obey_signals, runtime)
-                await runtime.run(on_ready=lambda: _announce(runtime))
-                group.cancel_scope.cancel()
+            with _shard_of(settings) as shard:
+                if shard is not None:
+                    parts.legs.listeners.insert(0, SharedLegs(shard))
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_obey_signals, runtime)
+                    if shard is not None:
+                        group.start_soon(_leave_with_the_supervisor, runtime, log)
+                    await runtime.run(on_ready=lambda: _announce(runtime))
+                    group.cancel_scope.cancel()
         finally:
             engines.close()
+
+
+@contextmanager
+def _shard_of(settings: RuntimeSettings) -> Iterator[Shard | None]:
+    """This worker's part of the machine's shared memory, claimed while it serves; None without a supervisor."""
+    if settings.shard < 0:
+        yield None
+        return
+    memory = MachineMemory.attach(Path(settings.shared_memory))
+    shard = memory.shard(settings.shard)
+    shard.claim(os.getpid())
+    yield shard
+    shard.release()  # not after a fault: then the legs that are left are the supervisor's to end
+
+
+async def _leave_with_the_supervisor(runtime: Runtime, log: FilteringBoundLogger) -> None:
+    """A supervisor holds its workers' standard input open; its end is the supervisor's, whatever ended it."""
+    await anyio.wait_readable(sys.stdin)
+    log.warning("the supervisor is gone")
+    runtime.leave()
 
 
 def _announce(runtime: Runtime) -> None:

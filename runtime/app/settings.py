@@ -68,6 +68,11 @@ class RuntimeSettings:
         20.0, "how often a silent peer is probed, and how long its answer may take", unit="s", above=0.0
     )
     drain_timeout_s: float = setting(30.0, "how long calls may go on after SIGTERM; 0: end them at once", unit="s", at_least=0.0)
+    workers: int = setting(
+        1, "runtimes on this machine under one supervisor, each a registry entry of its own", at_least=1, at_most=256
+    )
+    shared_memory: str = setting("", "file of the machine's shared counters; empty: made from machine_id, with workers only")
+    shard: int = setting(-1, "this worker's part of the shared counters; given by the supervisor", at_least=-1)
     log_level: str = setting("info", "lowest level that is written", one_of=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from structlog.typing import FilteringBoundLogger
 from protos.switchboard.v1 import registry_pb2 as pb
 from protos.switchboard.v1 import registry_pb2_grpc
 from runtime.codec.snapshot_message import STATE_NUMBERS
-from runtime.fleet.backoff import Backoff
+from runtime.primitives.backoff import Backoff
 from runtime.primitives.ids import SessionId
 from runtime.primitives.load_snapshot import CostClass, RuntimeState
 from runtime.primitives.rng import Rng

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from runtime.primitives.clock import NS_PER_S
 from runtime.primitives.ewma import Ewma
 
 __all__ = ["CpuMeter"]
+
+_SHORTEST_WINDOW_NS: Final = 2 * NS_PER_S
 
 
 class CpuMeter:
@@ -74,11 +77,15 @@ class CpuMeter:
 
     @property
     def utilisation(self) -> float:
-        """Mean over the window; 0 before the second reading."""
+        """Mean over the window; 0 before the second reading.
+
+        A window that has just begun counts as two seconds long: one tick of the kernel's accounting in a few milliseconds
+        would read as several cores.
+        """
         if len(self._readings) < 2:
             return 0.0
         (first_ns, first_used), (last_ns, last_used) = self._readings[0], self._readings[-1]
-        return (last_used - first_used) / (last_ns - first_ns) / self._cores
+        return (last_used - first_used) / max(last_ns - first_ns, _SHORTEST_WINDOW_NS) / self._cores
 
     @property
     def fast(self) -> float:

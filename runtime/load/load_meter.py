@@ -62,6 +62,7 @@ class LoadMeter:
         self._machine = MachineCpu()
         self._machine_ratio = -1.0
         self._lag_ms = RecentSamples(_WINDOW_NS)
+        self._recent_lag_ms = RecentSamples(2 * NS_PER_S)
         self._startup_ms = RecentSamples(60 * NS_PER_S)
         self._sequence = 0
         self._memory_bytes = resident_bytes()
@@ -84,7 +85,8 @@ class LoadMeter:
         self._startup_ms.add(startup_ms, self._clock.now_ns())
 
     def saturation(self) -> Saturation:
-        return Saturation(self._cpu.fast, self._lag_p99_ms())
+        """For the admission guard: lag as nine of ten recent probes had it, so that one late wake-up closes no door."""
+        return Saturation(self._cpu.fast, self._recent_lag_ms.quantile(0.9, self._clock.now_ns()) or 0.0)
 
     def snapshot(self) -> LoadSnapshot:
         """The present load. Never blocks, so nothing changes while it is taken."""
@@ -128,7 +130,9 @@ class LoadMeter:
             before_ns = self._clock.now_ns()
             await anyio.sleep(_LAG_PROBE_S)
             now_ns = self._clock.now_ns()
-            self._lag_ms.add(max(0.0, (now_ns - before_ns) / NS_PER_MS - _LAG_PROBE_S * 1000), now_ns)
+            lag_ms = max(0.0, (now_ns - before_ns) / NS_PER_MS - _LAG_PROBE_S * 1000)
+            self._lag_ms.add(lag_ms, now_ns)
+            self._recent_lag_ms.add(lag_ms, now_ns)
 
     async def _measure_cpu(self) -> None:
         while True:

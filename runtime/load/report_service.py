@@ -12,7 +12,7 @@ from grpc import aio
 from protos.switchboard.v1 import load_pb2 as pb
 from protos.switchboard.v1 import load_pb2_grpc
 from runtime.codec.snapshot_message import snapshot_message
-from runtime.primitives.load_snapshot import LoadSnapshot
+from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 
 __all__ = ["LoadReportService"]
 
@@ -26,6 +26,11 @@ class LoadReportService(load_pb2_grpc.LoadReportsServicer):
     def __init__(self, snapshot: Callable[[], LoadSnapshot]) -> None:
         self._snapshot = snapshot
         self._changed = anyio.Event()
+        self._told_ready = anyio.Event()
+
+    async def wait_until_told_ready(self) -> None:
+        """Returns when some watcher has been told that this runtime is ready: from now on it can be placed on."""
+        await self._told_ready.wait()
 
     def state_changed(self) -> None:
         self._changed.set()
@@ -42,6 +47,9 @@ class LoadReportService(load_pb2_grpc.LoadReportsServicer):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
         while True:
             changed = self._changed
-            await context.write(snapshot_message(self._snapshot()))
+            snapshot = self._snapshot()
+            await context.write(snapshot_message(snapshot))
+            if snapshot.state is RuntimeState.READY:
+                self._told_ready.set()
             with anyio.move_on_after(interval_ms / 1000):
                 await changed.wait()

@@ -7,11 +7,9 @@ from dataclasses import replace
 import pytest
 
 from balancer.fleet.awake_clock import AwakeClock
-from balancer.fleet.backoff import Backoff
 from balancer.fleet.membership import ChangeKind, EnrollOutcome, Membership, MembershipRule
 from balancer.fleet.registration import BadRegistration, Registration, SdkTooOld, check_sdk_version
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S
-from runtime.primitives.rng import SeededRng
 
 FACTS = Registration("r1", 5, "127.0.0.1:1", "127.0.0.1:2", 8, sdk_version="0.1.0")
 
@@ -99,13 +97,3 @@ def test_the_awake_clock_never_runs_fast_or_back() -> None:
     assert [clock.tick(now) for now in (100, 250, 1000, 900, 1050)] == [100, 250, 450, 450, 500]
     assert clock.at(1150) == 600
     assert clock.at(9999) == 700
-
-
-def test_backoff_is_bounded_jittered_and_starts_over() -> None:
-    rng = SeededRng(1)
-    backoff = Backoff(first_s=0.1, longest_s=2.0)
-    waits = [backoff.next_wait_s(rng) for _ in range(2000)]
-    assert max(waits) <= 2.0
-    assert 0.9 < sum(waits[10:]) / len(waits[10:]) < 1.1  # full jitter: half the ceiling on average
-    backoff.succeeded()
-    assert backoff.next_wait_s(rng) <= 0.1

@@ -1,0 +1,67 @@
+"""The reader's end of the machine's shared memory: consistent totals of each shard, and their sum."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.primitives.load_snapshot import LegTotals
+from runtime.session.shared_layout import END_REASONS, MAGIC, VERSION, Cell, Header, Layout
+
+__all__ = ["TornShard", "add_up", "read_layout", "read_shard", "write_header"]
+
+_TRIES: Final = 10_000
+_ENDED_SLICE: Final = slice(Cell.ENDED, Cell.ENDED + len(END_REASONS))
+
+
+class TornShard(Exception):
+    """The writer has been between two states for as long as the reader tried: it died there and waits to be reclaimed."""
+
+
+def write_header(words: memoryview, layout: Layout, owner_pid: int, owner_start: int) -> None:
+    """Makes a zeroed segment valid. The magic comes last: a segment that is half made is not taken for one."""
+    words[Header.VERSION] = VERSION
+    words[Header.SHARDS] = layout.shards
+    words[Header.SLOTS] = layout.slots
+    words[Header.OWNER_PID] = owner_pid
+    words[Header.OWNER_START] = owner_start
+    words[Header.MAGIC] = MAGIC
+
+
+def read_layout(words: memoryview) -> Layout | None:
+    """The layout of a segment; None where it is none of ours, of another version, or does not fit its length."""
+    if len(words) < Header.WORDS or words[Header.MAGIC] != MAGIC or words[Header.VERSION] != VERSION:
+        return None
+    try:
+        layout = Layout(words[Header.SHARDS], words[Header.SLOTS])
+    except ValueError:
+        return None
+    return layout if layout.total_bytes <= 8 * len(words) else None
+
+
+def read_shard(words: memoryview, layout: Layout, index: int) -> LegTotals:
+    """One shard's totals at one instant; retries while the writer is at work. Raises TornShard."""
+    base = layout.shard(index)
+    block = words[base : base + Cell.WORDS]
+    for _ in range(_TRIES):
+        before = block[Cell.SEQUENCE]
+        if before % 2 == 0:
+            seen = block.tolist()
+            if block[Cell.SEQUENCE] == before == seen[Cell.SEQUENCE]:
+                ended = {reason.value: count for reason, count in zip(END_REASONS, seen[_ENDED_SLICE], strict=True) if count}
+                return LegTotals(seen[Cell.STARTED], seen[Cell.MOVED_IN], seen[Cell.MOVED_OUT], seen[Cell.LOST], ended)
+    raise TornShard(f"shard {index}")
+
+
+def add_up(words: memoryview, layout: Layout) -> LegTotals:
+    """The machine's totals: a sum of instants, one for each shard. Raises TornShard."""
+    started = moved_in = moved_out = lost = 0
+    ended: dict[str, int] = {}
+    for index in range(layout.shards):
+        shard = read_shard(words, layout, index)
+        started += shard.started
+        moved_in += shard.moved_in
+        moved_out += shard.moved_out
+        lost += shard.lost
+        for reason, count in shard.ended.items():
+            ended[reason] = ended.get(reason, 0) + count
+    return LegTotals(started, moved_in, moved_out, lost, ended)

@@ -1,0 +1,18 @@
+"""A worker gets an identity, ports and a share of its own, and exactly the settings that were meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runtime.app.settings import ENVIRONMENT_PREFIX, RuntimeSettings
+from runtime.app.worker_command import worker_command, worker_settings
+from runtime.primitives.settings import from_command_line
+
+
+def test_the_command_line_says_the_same_settings() -> None:
+    settings = RuntimeSettings(workers=3, http_port=9000, balancers=("a:1", "b:2"), region="north", hard_limit=7)
+    own = worker_settings(settings, "m", Path("seg"), 2)
+    read = from_command_line(RuntimeSettings, "x", "x", ENVIRONMENT_PREFIX, worker_command(own)[3:], {}, lambda _: "")
+    assert read == own
+    assert (own.runtime_id, own.http_port, own.grpc_port, own.shard, own.workers) == ("m-3", 9002, 0, 2, 1)
+    assert own.cpu_share == 1 / 3
