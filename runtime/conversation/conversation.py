@@ -71,6 +71,8 @@ class Conversation:
         self._started = anyio.Event()
         self._reason: EndReason | None = None
         self._scope = anyio.CancelScope()
+        self._sending = anyio.CancelScope(shield=True)
+        self._link_is_usable = True
         self._group: TaskGroup | None = None
         self._opened_ns = self._last_message_ns = clock.now_ns()
 
@@ -87,6 +89,11 @@ class Conversation:
         if self._reason is None:
             self._reason = reason
             self._observer.ended(reason)
+            if reason in _SILENT_ENDS:
+                self._sending.cancel()
+            else:
+                # A link that was cancelled while it sent can send no goodbye, so what is on its way gets a moment.
+                self._sending.deadline = min(self._sending.deadline, anyio.current_time() + _GOODBYE_S)
             self._scope.cancel()
 
     async def run(self, link: CallLink, greeting: AgentEvent) -> EndReason:
@@ -98,16 +105,18 @@ class Conversation:
                     self._group = group
                     group.start_soon(self._write, link)
                     group.start_soon(self._watch)
-                    await self._read(link)
-        except anyio.get_cancelled_exc_class():
-            # The transport ends the handler of a link that is gone: gRPC does, maybe before a read could tell.
-            self.stop(EndReason.CONNECTION_LOST)
-            raise
+                    try:
+                        await self._read(link)
+                    except anyio.get_cancelled_exc_class():
+                        # Unless we have decided ourselves, the transport ends the handler of a link that is gone: gRPC does,
+                        # maybe before a read could tell.
+                        self.stop(EndReason.CONNECTION_LOST)
+                        raise
         finally:
             # A fault of ours on its way up; a no-op where the end was decided.
             self.stop(EndReason.HANDLER_ERROR)
         assert self._reason is not None, "stop() has set it"
-        if self._reason not in _SILENT_ENDS:
+        if self._link_is_usable and self._reason not in _SILENT_ENDS:
             await self._say_goodbye(link, self._reason)
         return self._reason
 
@@ -158,14 +167,20 @@ class Conversation:
                 self.stop(EndReason.SLOW_CALLER)
 
     async def _write(self, link: CallLink) -> None:
-        while (event := await self._outbox.get()) is not None:
+        while (event := await self._outbox.get()) is not None and self._reason is None:
+            deadline = anyio.current_time() + self._limits.slow_caller_s
+            self._sending = anyio.CancelScope(shield=True, deadline=deadline)
             try:
-                with anyio.fail_after(self._limits.slow_caller_s):
+                with self._sending:
                     await link.send(event)
-            except TimeoutError:
-                self.stop(EndReason.SLOW_CALLER)
             except LinkClosed as closed:
+                # A goodbye may have come in and wait to be read: the reader knows better why the link is gone.
+                with anyio.move_on_after(_GOODBYE_S):
+                    await anyio.sleep_forever()
                 self.stop(closed.reason)
+            if self._sending.cancelled_caught:
+                self._link_is_usable = False
+                self.stop(EndReason.SLOW_CALLER)
 
     async def _watch(self) -> None:
         while True:

@@ -7,6 +7,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import anyio
 import grpc
+from google.protobuf.message import DecodeError
 from grpc import aio
 
 from protos.switchboard.v1 import voice_pb2 as pb
@@ -64,12 +65,17 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
         reason = await self._calls.serve(leg, settings, link)
         status = GRPC_STATUS_BY_END[reason]
         if status != "OK":
-            await context.abort(grpc.StatusCode[status], link.fault or reason.value)
+            try:
+                await context.abort(grpc.StatusCode[status], link.fault or reason.value)
+            except aio.InternalError:
+                return  # a write that the caller never read is in the way of the status; the call is torn down without one
 
     async def _configuration(self, context: _Context) -> pb.SessionConfig:
         try:
             with anyio.fail_after(self._first_message_s):
                 first = await _read(context)
+        except BrokenContract as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no configuration came; it is the first message")
         if first is None or first.WhichOneof("payload") != "config":
@@ -96,12 +102,12 @@ class _GrpcLink:
         if self._next is not None:
             event, self._next = self._next, None
             return event
-        request = await _read(self._context)
-        if request is None:
-            if self._input_has_ended:
-                return Goodbye(after_reply=True)
-            raise LinkClosed(EndReason.CONNECTION_LOST)
         try:
+            request = await _read(self._context)
+            if request is None:
+                if self._input_has_ended:
+                    return Goodbye(after_reply=True)
+                raise LinkClosed(EndReason.CONNECTION_LOST)
             event = self._decoder.decode(request)
         except BrokenContract as error:
             self.fault = str(error)
@@ -114,13 +120,19 @@ class _GrpcLink:
         try:
             for response in self._encoder.encode(event):
                 await self._context.write(response)
-        except (aio.AbortError, grpc.RpcError, aio.UsageError) as error:
+        except (aio.BaseError, grpc.RpcError) as error:
             raise LinkClosed(EndReason.CONNECTION_LOST) from error
 
 
 async def _read(context: _Context) -> pb.ConverseRequest | None:
-    """The next message; None at the end of the stream, whatever ended it (the stubs do not know grpc's EOF mark)."""
-    received: object = await context.read()
+    """The next message; None at the end of the stream, whatever ended it (the stubs do not know grpc's EOF mark).
+
+    Raises BrokenContract for bytes that are no message.
+    """
+    try:
+        received: object = await context.read()
+    except DecodeError:
+        raise BrokenContract("the bytes are no ConverseRequest; expected a protobuf message of switchboard.v1") from None
     return received if isinstance(received, pb.ConverseRequest) else None
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import socket
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+import anyio
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 from websockets.http11 import Request
 
 from runtime.transport.realtime_endpoint import ABORT_KEY
@@ -19,13 +26,79 @@ LONGEST_MESSAGE_BYTES: Final = 1024 * 1024
 """Larger WebSocket messages are refused with 1009 before they are held in memory."""
 
 
+_CLOSING_S: Final = 2.0
+"""How long a peer has to read what is left and to answer a close, before its socket is dropped."""
+_GRACE_S: Final = 2
+
+
 class _AbortableProtocol(WebSocketsSansIOProtocol):
-    """Hands the application a way to drop the socket at once: an orderly close waits for a caller that never reads."""
+    """Frees every socket in bounded time: an orderly close alone waits for ever for a peer that never reads.
+
+    Also hands the application a way to drop the socket at once.
+    """
+
+    _abort_timer: asyncio.TimerHandle | None = None
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
         if hasattr(self, "scope"):  # absent where the handshake itself was refused
             self.scope["state"][ABORT_KEY] = self.transport.abort
+
+    def handle_close(self, event: Frame) -> None:
+        super().handle_close(event)
+        self._abort_later()
+
+    def handle_parser_exception(self) -> None:
+        super().handle_parser_exception()
+        self._abort_later()
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self._abort_later()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if self.close_sent:
+            self._abort_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+        super().connection_lost(exc)
+
+    def _abort_later(self) -> None:
+        if self._abort_timer is None and not self.disconnected:
+            self._abort_timer = self.loop.call_later(_CLOSING_S, self.transport.abort)
+
+
+class _ImpatientProtocol(H11Protocol):
+    """Drops a connection whose whole request has not come in time; uvicorn limits only the wait between two requests."""
+
+    _request_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self._watch_request()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _watch_request(self) -> None:
+        is_open = self.conn.their_state in (h11.IDLE, h11.SEND_BODY) and self.transport.get_protocol() is self
+        if not is_open:
+            self._stop_timer()
+        elif self._request_timer is None:
+            self._request_timer = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -53,9 +126,12 @@ class _EmbeddedServer(uvicorn.Server):
 class HttpServer:
     """Serves an ASGI application on a listening socket until `stop`."""
 
-    def __init__(self, app: ASGIApp, ping_interval_s: float) -> None:
+    def __init__(self, app: ASGIApp, ping_interval_s: float, request_s: float) -> None:
+        """Args: `request_s`: how long a connection may take for its whole request, rounded up to whole seconds."""
         config = uvicorn.Config(
             app,
+            http=_ImpatientProtocol,
+            timeout_keep_alive=math.ceil(request_s),
             ws=_AbortableProtocol,
             ws_max_size=LONGEST_MESSAGE_BYTES,
             ws_per_message_deflate=False,
@@ -66,14 +142,21 @@ class HttpServer:
             access_log=False,
             server_header=False,
             proxy_headers=False,  # a forwarded address could pass for loopback
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=_GRACE_S,
             limit_concurrency=None,
         )
         self._server = _EmbeddedServer(config)
+        self._has_ended = anyio.Event()
 
     async def run(self, listener: socket.socket) -> None:
         """Returns after `stop`, when the connections are closed."""
-        await self._server.serve([listener])
+        try:
+            await self._server.serve([listener])
+        finally:
+            self._has_ended.set()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
+        """Closes the listener and every connection, and returns when that is done: in a few seconds at most."""
         self._server.should_exit = True
+        with anyio.move_on_after(_GRACE_S + 1):
+            await self._has_ended.wait()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import anyio
 from starlette.responses import JSONResponse
+from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from runtime.codec.realtime_client import RealtimeDecoder
@@ -28,6 +30,8 @@ ABORT_KEY: Final = "switchboard_abort"
 """In the connection's state: drops the socket at once. The only way to be rid of a caller that never reads."""
 _SUBPROTOCOL: Final = "realtime"
 _GOODBYE_CODES: Final = frozenset({1000, 1001})
+_CLOSE_S: Final = 2.0
+"""How long a close may wait for a caller that does not read, before the socket is dropped."""
 
 
 class RealtimeEndpoint:
@@ -69,11 +73,14 @@ class RealtimeEndpoint:
         await websocket.accept(subprotocol, headers)
 
     async def _hang_up(self, websocket: WebSocket, reason: EndReason) -> None:
-        if reason in (EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER):
-            abort: Callable[[], None] = websocket.scope["state"][ABORT_KEY]
-            abort()
-        elif reason is not EndReason.CLOSED_BY_CALLER:
-            await _close(websocket, WEBSOCKET_CLOSE_BY_END[reason], reason.value)
+        if reason is EndReason.CLOSED_BY_CALLER:
+            return
+        if reason not in (EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER):
+            with anyio.move_on_after(_CLOSE_S):
+                await _close(websocket, WEBSOCKET_CLOSE_BY_END[reason], reason.value)
+                return
+        abort: Callable[[], None] = websocket.scope["state"][ABORT_KEY]
+        abort()
 
 
 class _WebSocketLink:
@@ -88,7 +95,7 @@ class _WebSocketLink:
         while True:
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
-                raise LinkClosed(_reason(message.get("code")))
+                raise LinkClosed(_reason(message))
             text = message.get("text")
             event = self._decoder.decode(text) if text is not None else self._decoder.binary()
             if event is not None:
@@ -103,9 +110,14 @@ class _WebSocketLink:
             raise LinkClosed(EndReason.CONNECTION_LOST) from error
 
 
-def _reason(code: int | None) -> EndReason:
-    """A close frame with a normal code is a goodbye; a broken protocol was closed by our side; anything else is a loss."""
-    if code in _GOODBYE_CODES:
+def _reason(disconnect: Message) -> EndReason:
+    """A close frame with a normal code or none is a goodbye; a broken protocol was closed by our side; else it is a loss.
+
+    1005 (RFC 6455: no code) stands both for a close frame without a code, which is what a browser's `close()` sends, and for a
+    socket that just ended: only the frame brings a `reason`.
+    """
+    code = disconnect.get("code")
+    if code in _GOODBYE_CODES or (code == 1005 and "reason" in disconnect):
         return EndReason.CLOSED_BY_CALLER
     if code in (1002, 1003, 1007, 1009):
         return EndReason.PROTOCOL_ERROR

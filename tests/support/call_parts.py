@@ -43,6 +43,10 @@ class ScriptedLink:
         self.told: list[AgentEvent] = []
         self.closed_with = EndReason.CONNECTION_LOST
         self.is_stalled = False
+        self.stalled = anyio.Event()
+        self.is_broken = False
+        self.broke = anyio.Event()
+        self._resumed = anyio.Event()
         self._news = anyio.Event()
 
     async def do(self, *events: CallerEvent) -> None:
@@ -57,6 +61,11 @@ class ScriptedLink:
         self._give.close()
         self._take.close()
 
+    def resume(self) -> None:
+        """A stalled send, and those after it, go through."""
+        self.is_stalled = False
+        self._resumed.set()
+
     async def receive(self) -> CallerEvent:
         try:
             return await self._take.receive()
@@ -64,8 +73,12 @@ class ScriptedLink:
             raise LinkClosed(self.closed_with) from None
 
     async def send(self, event: AgentEvent) -> None:
+        if self.is_broken:
+            self.broke.set()
+            raise LinkClosed(EndReason.CONNECTION_LOST)
         if self.is_stalled:
-            await anyio.sleep_forever()
+            self.stalled.set()
+            await self._resumed.wait()
         self.told.append(event)
         self._news.set()
 

@@ -90,7 +90,7 @@ def desk() -> ScriptedAgent:
             found = await turn.call_tool("look", {"people": 4})
             yield f"Found {found}."
         elif "long" in turn.text:
-            yield "This is a long answer that goes on and on. " * 20
+            yield "This is a long answer that goes on and on. " * 200
         else:
             yield f"You said: {turn.text}."
 

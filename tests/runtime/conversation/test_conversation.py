@@ -391,3 +391,51 @@ async def test_stop_is_told_before_an_agent_has_cleaned_up() -> None:  # bug R2:
             await cleaning.wait()
         may_finish.set()
         assert await session.end() is EndReason.DRAINED
+
+
+async def test_a_goodbye_that_waits_to_be_read_is_why_the_link_is_gone() -> None:
+    async with _session("A rather long answer that takes its time.", lead_ms=40) as session:
+        await session.link.do(*noise(0.4), *quiet(0.4))
+        await session.link.until(ev.ReplyAudio)
+        session.link.is_broken = True
+        with anyio.fail_after(20):
+            await session.link.broke.wait()
+        await session.link.do(Goodbye())
+        assert await session.end() is EndReason.CLOSED_BY_CALLER
+
+
+async def test_what_is_on_its_way_is_not_cut_before_the_goodbye() -> None:  # bug R57: grpc allows no write after a cancelled one
+    async with _session() as session:
+        await session.link.until(ev.SessionOpened)
+        session.link.is_stalled = True
+        await session.link.do(ClearAudio())
+        with anyio.fail_after(20):
+            await session.link.stalled.wait()
+        session.conversation.stop(EndReason.DRAINED)
+        session.link.resume()
+        assert await session.end() is EndReason.DRAINED
+    assert [type(event) for event in session.link.told] == [ev.SessionOpened, ev.InputCleared, ev.SessionClosed]
+
+
+async def test_no_goodbye_follows_an_event_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.conversation.conversation._GOODBYE_S", 0.05)
+    async with _session() as session:
+        await session.link.until(ev.SessionOpened)
+        session.link.is_stalled = True
+        await session.link.do(ClearAudio())
+        with anyio.fail_after(20):
+            await session.link.stalled.wait()
+        session.conversation.stop(EndReason.DRAINED)
+        session.link.is_stalled = False
+        assert await session.end() is EndReason.DRAINED
+    assert not session.link.of(ev.SessionClosed)
+
+
+async def test_a_handler_that_is_cancelled_has_lost_its_caller() -> None:  # bug R57
+    session = _Session(ScriptedAgent("Yes."), "hello", _SETTINGS, ConversationLimits())
+    async with anyio.create_task_group() as group:
+        group.start_soon(session.run)
+        await session.link.until(ev.SessionOpened)
+        group.cancel_scope.cancel()
+    session.link.close()
+    assert session.observer.ends == [EndReason.CONNECTION_LOST]
