@@ -124,7 +124,7 @@ class Runtime:
             await parts.calls.wait_until_empty()
         parts.calls.end_all(EndReason.DRAINED)
         with anyio.move_on_after(5.0):
-            await parts.calls.wait_until_empty()
+            await parts.calls.wait_until_ended()
         await self._become(RuntimeState.OFFLINE)
         for enrollment in self._enrollments:
             await enrollment.flush()

@@ -77,7 +77,7 @@ class Calls:
         self._saturation = saturation
         self._log = log
         self._running: dict[Leg, Conversation] = {}
-        self._became_empty = anyio.Event()
+        self._changed = anyio.Event()
 
     @property
     def default_agent(self) -> str:
@@ -106,7 +106,7 @@ class Calls:
     def abandon(self, leg: Leg) -> None:
         """An attached caller went away before `serve`."""
         self._ledger.end(leg, EndReason.NEVER_SPOKE)
-        self._wake_if_empty()
+        self._tell_change()
 
     async def serve(self, leg: Leg, settings: SessionSettings, link: CallLink) -> EndReason:
         """Holds the conversation until the session ends, and answers why. The leg is out of the ledger when this returns."""
@@ -124,7 +124,7 @@ class Calls:
             return EndReason.HANDLER_ERROR
         finally:
             del self._running[leg]
-            self._wake_if_empty()
+            self._tell_change()
 
     async def expire_leases(self) -> None:
         """Frees the places of callers that never came or never spoke; runs as long as the process."""
@@ -132,6 +132,7 @@ class Calls:
             await anyio.sleep(_EXPIRY_CHECK_S)
             for leg in self._ledger.expire(self._clock.now_ns()):
                 self._log.info("place expired", session_id=leg.session_id)
+            self._tell_change()
 
     def end_all(self, reason: EndReason) -> None:
         """Ends every conversation now."""
@@ -139,14 +140,21 @@ class Calls:
             conversation.stop(reason)
 
     async def wait_until_empty(self) -> None:
-        """Returns when no leg is left, whichever ends last."""
-        while self._ledger.active or self._running:
-            self._became_empty = anyio.Event()
-            await self._became_empty.wait()
+        """Returns when no leg is left, whichever ends last, and nobody is on the way here with a ticket."""
+        while self._ledger.reserved or self._ledger.active or self._running:
+            await self._wait_for_change()
 
-    def _wake_if_empty(self) -> None:
-        if not self._running:
-            self._became_empty.set()
+    async def wait_until_ended(self) -> None:
+        """Returns when no conversation runs; places that are held do not count."""
+        while self._running:
+            await self._wait_for_change()
+
+    async def _wait_for_change(self) -> None:
+        await self._changed.wait()
+
+    def _tell_change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
 
 
 class _Call:
