@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OPENAI_READY := .venv-openai/.ready
-PROTOS := $(wildcard protos/switchboard/v1/*.proto)
+PROTOS := $(wildcard protos/switchboard/v1/*.proto protos/xds/*/orca/v3/*.proto)
 
 .PHONY: help setup demo test unit e2e lint types fmt protos lock bench bench-voice all clean
 

@@ -16,52 +16,42 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup
-from grpc import aio
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from anyio.abc import SocketListener, TaskGroup
+from grpc_health.v1 import health, health_pb2
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from structlog.typing import FilteringBoundLogger
 
-from protos.switchboard.v1 import load_pb2, load_pb2_grpc, placement_pb2, placement_pb2_grpc, voice_pb2, voice_pb2_grpc
+from runtime.app.listeners import bind, make_server, open_agent_check
 from runtime.app.machine_memory import MachineMemory
 from runtime.app.settings import RuntimeSettings
 from runtime.app.shared_legs import SharedLegs
 from runtime.app.wiring import Parts, engines_of, load_agent, wire
 from runtime.engines.loaded import LoadedEngines
 from runtime.fleet.enrollment import Enrollment, Membership
+from runtime.load.orca_service import OrcaService
 from runtime.load.report_service import LoadReportService
 from runtime.primitives.ids import SessionId
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.reasons import EndReason
 from runtime.primitives.rng import SeededRng
 from runtime.session.shared_shard import Shard
-from runtime.transport.converse_service import ConverseService
+from runtime.transport.agent_check import AgentCheck
 from runtime.transport.http_server import HttpServer, listen
 from runtime.transport.ops_endpoints import ops_routes
-from runtime.transport.placement_service import PlacementService
 from runtime.transport.realtime_endpoint import RealtimeEndpoint
 
 __all__ = ["SDK_VERSION", "Runtime", "serve"]
 
 SDK_VERSION = "0.1.0"
 _KNOWN_S = 5.0
-_GRPC_OPTIONS = (
-    ("grpc.so_reuseport", 0),  # a taken port is an error, never shared by chance
-    ("grpc.max_receive_message_length", 1024 * 1024),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-)
 
 
 class Runtime:
     """One runtime in one event loop. Making it binds the gRPC port; raises OSError where that is taken.
 
     Attributes:
-        http_address, grpc_address: what is advertised, host:port.
+        http_address, grpc_address, agent_check_address: what is advertised, host:port; the last is empty where it is off.
     """
 
     def __init__(self, parts: Parts, listener: socket.socket, log: FilteringBoundLogger) -> None:
@@ -74,9 +64,13 @@ class Runtime:
         self._leaving = anyio.Event()
         host = parts.settings.advertise_host
         self.http_address = f"{host or parts.settings.http_host}:{listener.getsockname()[1]}"
-        self._server = aio.server(options=_GRPC_OPTIONS)
-        self._add_services(self._server)
-        self.grpc_address = self._bind(self._server)
+        orca = OrcaService(parts.snapshot, parts.settings.orca_minimum_s)
+        self._server = make_server(parts, self._reports, orca, self._health)
+        self.grpc_address = bind(self._server, parts.settings)
+        self._agent_check = open_agent_check(parts.settings)
+        self.agent_check_address = ""
+        if self._agent_check is not None:
+            self.agent_check_address = f"{host or parts.settings.http_host}:{self._agent_check.getsockname()[1]}"
 
     @property
     def parts(self) -> Parts:
@@ -97,6 +91,9 @@ class Runtime:
                 group.start_soon(http.run, self._listener)
                 group.start_soon(self._parts.meter.run)
                 group.start_soon(self._parts.calls.expire_leases)
+                if self._agent_check is not None:
+                    agent_check = await SocketListener.from_socket(self._agent_check)
+                    group.start_soon(agent_check.serve, AgentCheck(self._parts.snapshot).answer)
                 self._enroll(group)
                 self._parts.meter.start_window()
                 await self._become(RuntimeState.READY)
@@ -176,29 +173,6 @@ class Runtime:
         ledger = self._parts.ledger
         return [(leg.session_id, leg.epoch) for leg in ledger.live()], ledger.version
 
-    def _add_services(self, server: aio.Server) -> None:
-        parts = self._parts
-        converse = ConverseService(parts.calls, parts.places, parts.settings.first_message_s)
-        placement = PlacementService(parts.calls, parts.snapshot, parts.admission.release_placement, parts.admission.release)
-        voice_pb2_grpc.add_VoiceAgentServicer_to_server(converse, server)
-        placement_pb2_grpc.add_PlacementServicer_to_server(placement, server)
-        load_pb2_grpc.add_LoadReportsServicer_to_server(self._reports, server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        files = (voice_pb2, placement_pb2, load_pb2)
-        names = [service.full_name for file in files for service in file.DESCRIPTOR.services_by_name.values()]
-        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-
-    def _bind(self, server: aio.Server) -> str:
-        settings = self._parts.settings
-        wished = f"{settings.grpc_host}:{settings.grpc_port}"
-        try:
-            port = server.add_insecure_port(wished)
-        except RuntimeError:
-            port = 0
-        if not port:
-            raise OSError(f"cannot listen on {wished} (grpc_host, grpc_port): the port is taken or the host is not ours")
-        return f"{settings.advertise_host or settings.grpc_host}:{port}"
-
     def _app(self) -> Starlette:
         parts = self._parts
         endpoint = RealtimeEndpoint(parts.calls, parts.places, parts.runtime_id)
@@ -259,6 +233,7 @@ def _announce(runtime: Runtime) -> None:
         "runtime_id": runtime.parts.runtime_id,
         "http": f"http://{runtime.http_address}",
         "grpc": runtime.grpc_address,
+        "agent_check": runtime.agent_check_address,
     }
     sys.stdout.write(json.dumps(ready) + "\n")
     sys.stdout.flush()

@@ -24,6 +24,12 @@ class RuntimeSettings:
     http_port: int = setting(0, "0: the system chooses", at_least=0, at_most=65535)
     grpc_host: str = setting("127.0.0.1", "where voice, placement and load reports listen over gRPC", not_empty=True)
     grpc_port: int = setting(0, "0: the system chooses", at_least=0, at_most=65535)
+    agent_check_port: int = setting(
+        -1, "where HAProxy's agent-check is answered; 0: the system chooses, -1: off", at_least=-1, at_most=65535
+    )
+    orca_minimum_s: float = setting(
+        30.0, "shortest interval of ORCA reports, whatever a client asks; 30 as other servers do", unit="s", at_least=0.05
+    )
     advertise_host: str = setting("", "the host that balancers and callers dial; empty: the listening hosts")
     region: str = setting("", "where this runtime is")
     abilities: tuple[str, ...] = setting((), "what it can do besides talk, as tags")

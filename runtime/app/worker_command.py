@@ -25,6 +25,7 @@ def worker_settings(settings: RuntimeSettings, machine_id: str, memory: Path, in
         runtime_id=f"{settings.runtime_id or machine_id}-{index + 1}",
         http_port=settings.http_port + index if settings.http_port else 0,
         grpc_port=settings.grpc_port + index if settings.grpc_port else 0,
+        agent_check_port=settings.agent_check_port + index if settings.agent_check_port > 0 else settings.agent_check_port,
         cpu_share=settings.cpu_share / settings.workers,
     )
 
