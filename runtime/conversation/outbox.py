@@ -26,6 +26,7 @@ class Outbox:
         self._audio_limit = audio_limit
         self._events: deque[AgentEvent] = deque()
         self._audio_waiting = 0
+        self._fenced_upto = 0
         self._is_closed = False
         self._arrived = anyio.Event()
         self._room = anyio.Event()
@@ -36,8 +37,8 @@ class Outbox:
         return len(self._events)
 
     def put(self, event: AgentEvent) -> None:
-        """Raises OutboxFull. Ignored after `close`."""
-        if self._is_closed:
+        """Raises OutboxFull. Ignored after `close`; what the fence stops never waits here."""
+        if self._is_closed or self._is_dead(event):
             return
         if len(self._events) >= self._event_limit:
             raise OutboxFull
@@ -48,21 +49,24 @@ class Outbox:
         while self._audio_waiting >= self._audio_limit and not self._is_closed:
             self._room = anyio.Event()
             await self._room.wait()
-        if not self._is_closed:
+        # Asked after the wait: room may come and the fence go up in one step of the event loop.
+        if not self._is_closed and not self._is_dead(event):
             self._audio_waiting += 1
             self._events.append(event)
             self._arrived.set()
 
     def fence(self, generation: int) -> int:
-        """Throws away text and audio of generations up to `generation`; answers how many events that were."""
-        kept = deque(
-            event for event in self._events if not (isinstance(event, (ReplyAudio, ReplyText)) and event.generation <= generation)
-        )
+        """Throws away text and audio of generations up to `generation`, now and from now on; answers how many events waited."""
+        self._fenced_upto = max(self._fenced_upto, generation)
+        kept = deque(event for event in self._events if not self._is_dead(event))
         dropped = len(self._events) - len(kept)
         self._events = kept
         self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in kept)
         self._room.set()
         return dropped
+
+    def _is_dead(self, event: AgentEvent) -> bool:
+        return isinstance(event, (ReplyAudio, ReplyText)) and event.generation <= self._fenced_upto
 
     def close(self) -> None:
         """Takes nothing more; `get` answers what is left, then None."""

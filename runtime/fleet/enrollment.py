@@ -146,16 +146,19 @@ class Enrollment:
         backoff.succeeded()
         self._on_registered()
         async with anyio.create_task_group() as group:
+            # Whichever direction ends first takes the other with it. The stream is not cancelled from beside its reader: grpc
+            # would answer the reader's next call with a CancelledError that is nobody's, and this task would end for good.
             group.start_soon(self._beat)
-            group.start_soon(self._write, stream)
-            await self._read(stream)
+            group.start_soon(self._read, stream, group.cancel_scope)
+            await self._write(stream)
             group.cancel_scope.cancel()
 
-    async def _read(self, stream: _Stream) -> None:
+    async def _read(self, stream: _Stream, until_ended: anyio.CancelScope) -> None:
         while True:
             answer = await stream.read()
             if not isinstance(answer, pb.EnrollResponse):
                 self._log.warning("enrollment ended", detail=(await stream.code()).name)
+                until_ended.cancel()
                 return
             if answer.WhichOneof("payload") == "drain":
                 self._on_drain()
@@ -168,7 +171,7 @@ class Enrollment:
             self._written.set()
             self._arrived = anyio.Event()
             await self._arrived.wait()
-        stream.cancel()
+        self._log.warning("enrollment ended", detail="more leg events than the queue holds; all are told anew")
 
     async def _beat(self) -> None:
         while True:
