@@ -1,0 +1,93 @@
+"""A stock gRPC client reads our runtimes out of band and prefers the idler one."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+import anyio
+import pytest
+from google.protobuf import duration_pb2
+from grpc import aio
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from protos.xds.service.orca.v3 import orca_pb2, orca_pb2_grpc
+from runtime.load.orca_service import OrcaService
+from runtime.primitives.load_snapshot import LegTotals, LoadSnapshot, RuntimeState
+
+pytestmark = pytest.mark.anyio
+
+_S = 1_000_000_000
+_SNAPSHOT = LoadSnapshot("r", 1, 1, 0, 10 * _S, 0, 10, 0, 100, LegTotals(), RuntimeState.READY, utilisation=0.2)
+
+
+class _Backend(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # grpc_health has no types
+    """A gRPC server with our ORCA service and a unary method that counts who came."""
+
+    def __init__(self, snapshot: LoadSnapshot) -> None:
+        self.snapshot = snapshot
+        self.calls = 0
+        self.address = ""
+
+    async def Check(self, request: object, context: object) -> health_pb2.HealthCheckResponse:
+        self.calls += 1
+        return health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+
+    @asynccontextmanager
+    async def serving(self, minimum_s: float) -> AsyncIterator[None]:
+        server = aio.server()
+        orca_pb2_grpc.add_OpenRcaServiceServicer_to_server(OrcaService(lambda: self.snapshot, minimum_s), server)
+        health_pb2_grpc.add_HealthServicer_to_server(self, server)
+        self.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(0)
+
+
+async def test_the_asked_interval_is_honoured_down_to_the_minimum() -> None:  # requirement L1
+    backend = _Backend(_SNAPSHOT)
+    async with backend.serving(minimum_s=0.05), aio.insecure_channel(backend.address) as channel:
+        stub = orca_pb2_grpc.OpenRcaServiceStub(channel)
+        for asked_s, at_least_s in ((0.2, 0.2), (0.0, 0.05)):
+            nanos = int(asked_s * _S)
+            stream = stub.StreamCoreMetrics(orca_pb2.OrcaLoadReportRequest(report_interval=duration_pb2.Duration(nanos=nanos)))
+            instants = []
+            with anyio.fail_after(30):
+                for _ in range(4):
+                    await stream.read()
+                    instants.append(anyio.current_time())
+            stream.cancel()
+            assert instants[3] - instants[1] >= 2 * at_least_s * 0.8
+
+
+async def test_stock_weighted_round_robin_prefers_the_idler() -> None:  # requirement L1
+    busy, idle = _Backend(replace(_SNAPSHOT, utilisation=0.8)), _Backend(replace(_SNAPSHOT, utilisation=0.2))
+    policy = {
+        "weighted_round_robin": {
+            "enableOobLoadReport": True,
+            "oobReportingPeriod": "0.2s",
+            "blackoutPeriod": "0s",
+            "weightUpdatePeriod": "0.1s",
+        }
+    }
+    options = [("grpc.service_config", json.dumps({"loadBalancingConfig": [policy]}))]
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(busy.serving(minimum_s=0.1))
+        await stack.enter_async_context(idle.serving(minimum_s=0.1))
+        target = f"ipv4:{busy.address},{idle.address}"
+        stub = health_pb2_grpc.HealthStub(await stack.enter_async_context(aio.insecure_channel(target, options=options)))
+        shares: Counter[str] = Counter()
+        with anyio.fail_after(60):
+            while True:  # until the weights are in force: then one in five goes to the busy one
+                before = busy.calls, idle.calls
+                for _ in range(100):
+                    await stub.Check(health_pb2.HealthCheckRequest())
+                shares = Counter(busy=busy.calls - before[0], idle=idle.calls - before[1])
+                if shares["idle"] >= 75:
+                    break
+        assert 10 <= shares["busy"] <= 25
