@@ -112,10 +112,10 @@ class Calls:
         """Holds the conversation until the session ends, and answers why. The leg is out of the ledger when this returns."""
         log = self._log.bind(session_id=leg.session_id, epoch=leg.epoch)
         call = _Call(leg, self._ledger, self._clock, self._meter, log)
-        agent = self._agents[settings.agent]
-        conversation = Conversation(leg.session_id, settings, agent, self._engines, self._limits, self._clock, call)
-        self._running[leg] = conversation
         try:
+            agent = self._agents[settings.agent]
+            conversation = Conversation(leg.session_id, settings, agent, self._engines, self._limits, self._clock, call)
+            self._running[leg] = conversation
             return await conversation.run(link, SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings))
         except Exception:
             # The session boundary: a fault of ours ends this call, loudly, and no other.
@@ -123,7 +123,7 @@ class Calls:
             call.ended(EndReason.HANDLER_ERROR)
             return EndReason.HANDLER_ERROR
         finally:
-            del self._running[leg]
+            self._running.pop(leg, None)
             self._tell_change()
 
     async def expire_leases(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -11,6 +12,7 @@ import soxr
 
 from runtime.dialogue.endpointing import Endpointer, SpeechBegan, TurnEnded
 from runtime.dialogue.session_settings import ServerVad, SessionSettings
+from runtime.engines.errors import EngineBusy
 from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, Samples, VoiceActivityDetector
 from runtime.primitives.clock import Clock
 
@@ -58,6 +60,7 @@ class Ear:
         self._frames: deque[Samples] = deque()
         self._rest = np.zeros(0, np.int16)
         self._frame = -1
+        self._belief = 0.0
         self._voiced_until_ns = 0
         self._earlier: Samples | None = None
         self._rate_hz = 0
@@ -98,8 +101,9 @@ class Ear:
             if len(self._frames) > _LONGEST_FRAMES:
                 self._frames.popleft()
             return None
-        ratio = await self._stream.speech_ratio(frame)
-        endpoint = self._endpointer.hear(ratio, onset_ms)
+        with suppress(EngineBusy):  # then the last belief holds for one more frame: better than a call that ends
+            self._belief = await self._stream.speech_ratio(frame)
+        endpoint = self._endpointer.hear(self._belief, onset_ms)
         if self._endpointer.last_voiced_frame == self._frame:
             self._voiced_until_ns = self._clock.now_ns()
         match endpoint:

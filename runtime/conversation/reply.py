@@ -8,9 +8,11 @@ from typing import Final
 import anyio
 
 from runtime.conversation.mouth import Mouth
+from runtime.conversation.outbox import OutboxFull
 from runtime.conversation.tool_runner import ToolRunner
 from runtime.dialogue.agent import Agent, Json, Turn
-from runtime.dialogue.agent_events import AgentEvent, ReplyText
+from runtime.dialogue.agent_events import AgentEvent, ReplyText, SoftError
+from runtime.engines.errors import EngineBusy
 from runtime.engines.speech_text import SentenceCutter
 
 __all__ = ["APOLOGY", "Reply"]
@@ -47,13 +49,22 @@ class Reply:
 
     async def run(self, agent: Agent, turn: Turn, finished: Callable[[], Awaitable[None]]) -> None:
         """Speaks the whole answer, then awaits `finished`; returns at once when `scope` is cancelled."""
-        with self.scope, self.mouth:
+        with self.scope:
+            try:
+                await self._speak(agent, turn)
+            except* EngineBusy:
+                # Nobody could say it. The call goes on: the caller is told that this reply ended, and may ask again.
+                self.has_failed = True
+                self._emit(SoftError("engine_busy", "the synthesiser has too much to do; please ask again"))
+            await finished()
+
+    async def _speak(self, agent: Agent, turn: Turn) -> None:
+        with self.mouth:
             async with anyio.create_task_group() as group:
                 group.start_soon(self.mouth.run)
                 await self._stream(agent, turn)
                 await self._say_the_rest()
                 self.mouth.finish()
-            await finished()
 
     async def call_tool(self, name: str, arguments: Mapping[str, Json]) -> Json:
         """The turn's way to its tools: what was said so far is spoken while the tool works."""
@@ -68,6 +79,8 @@ class Reply:
                     await self._say(delta)
             finally:
                 await _close(deltas)
+        except OutboxFull:
+            raise  # the caller does not read; no fault of the agent's
         except Exception as error:
             # The author's code: a fault becomes speech, never a dropped call.
             self._on_fault(error)

@@ -40,7 +40,7 @@ class ToolRunner:
             raise ToolFailure(f"there is no tool named {name!r}")
         self._count += 1
         call_id = f"call_{self._generation}_{self._count}"
-        arguments_json = json.dumps(arguments)
+        arguments_json = _json(arguments)
         self._emit(ToolStarted(self._generation, call_id, name, arguments_json))
         try:
             result = await self._run(tool, arguments)
@@ -53,7 +53,9 @@ class ToolRunner:
     async def _run(self, tool: Tool, arguments: Mapping[str, Json]) -> Json:
         try:
             with anyio.fail_after(tool.deadline_s):
-                return await tool.run(arguments, f"{self._prefix}:{self._count}")
+                result = await tool.run(arguments, f"{self._prefix}:{self._count}")
+            _json(result)  # what is no JSON value is the tool's fault, found while it can still be told
+            return result
         except ToolFailure:
             raise
         except TimeoutError:
@@ -64,4 +66,9 @@ class ToolRunner:
             raise ToolFailure(f"{tool.name} failed", outcome_is_unknown=not tool.is_idempotent) from error
 
     def _finished(self, call_id: str, name: str, arguments_json: str, result: Json, *, is_error: bool) -> None:
-        self._emit(ToolFinished(self._generation, call_id, name, arguments_json, json.dumps(result), is_error))
+        self._emit(ToolFinished(self._generation, call_id, name, arguments_json, _json(result), is_error))
+
+
+def _json(value: object) -> str:
+    """Strict JSON: NaN and the infinities are none. Raises ValueError or TypeError."""
+    return json.dumps(value, allow_nan=False)
