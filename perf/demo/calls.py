@@ -97,9 +97,15 @@ async def _dial(fleet: LocalFleet, run: DemoRun, call: DemoCall, lines: AsyncExi
 
 async def _talk(call: DemoCall, line: Call, told: Callable[[str], None]) -> None:
     call.result = CallResult(line.session_id, line.runtime_id)
+    name = f"{call.session_id} ({call.recording.name})"
+
+    def happens(kind: str, _: str) -> None:
+        if kind == "answers":
+            told(f"{name}: {line.runtime_id} answers")
+
     try:
-        call.result = await speak_and_listen(line, call.recording.samples, answer_within_s=_ANSWER_WITHIN_S)
-        told(f"{call.session_id} ({call.recording.name}) was answered by {line.runtime_id}")
+        call.result = await speak_and_listen(line, call.recording.samples, answer_within_s=_ANSWER_WITHIN_S, told=happens)
+        told(f"{name}: complete")
     except CallFailed as error:
         call.failure = str(error)
 

@@ -34,7 +34,7 @@ _OPTIONS: Final = (
 def make_server(parts: Parts, reports: LoadReportService, orca: OrcaService, healthy: health.aio.HealthServicer) -> aio.Server:
     """The gRPC server with every service of a runtime; not yet bound."""
     server = aio.server(options=_OPTIONS)
-    converse = ConverseService(parts.calls, parts.places, parts.settings.first_message_s)
+    converse = ConverseService(parts.calls, parts.places, parts.settings.first_message_s, parts.snapshot)
     placement = PlacementService(parts.calls, parts.snapshot, parts.admission.release_placement, parts.admission.release)
     voice_pb2_grpc.add_VoiceAgentServicer_to_server(converse, server)
     placement_pb2_grpc.add_PlacementServicer_to_server(placement, server)

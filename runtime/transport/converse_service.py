@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final, NoReturn, TypeAlias
 
 import anyio
@@ -13,17 +14,19 @@ from grpc import aio
 from protos.switchboard.v1 import voice_pb2 as pb
 from protos.switchboard.v1 import voice_pb2_grpc
 from runtime.codec.converse import BrokenContract, ConverseDecoder, ConverseEncoder, settings_from
+from runtime.codec.orca import orca_report
 from runtime.conversation.calls import Calls
 from runtime.conversation.ports import LinkClosed
 from runtime.dialogue.agent_events import AgentEvent
 from runtime.dialogue.caller_events import CallerEvent, Configure, EndOfInput, Goodbye
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.errors import Fault, VoiceError
+from runtime.primitives.load_snapshot import LoadSnapshot
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import DuplicateSession, UnknownTicket
 from runtime.transport.place import DirectForbidden, PlaceRefused, Places
 from runtime.wire.close_codes import GRPC_STATUS_BY_END, GRPC_STATUS_BY_REFUSAL
-from runtime.wire.headers import REFUSAL_REASON_HEADER, RETRY_AFTER_MS_HEADER, TICKET_HEADER
+from runtime.wire.headers import ORCA_TRAILER, REFUSAL_REASON_HEADER, RETRY_AFTER_MS_HEADER, TICKET_HEADER
 
 __all__ = ["ConverseService"]
 
@@ -34,10 +37,11 @@ _PEER: Final = re.compile(r"ipv[46]:(.*):\d+")
 class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
     """One handler a call. A bare end of stream is no goodbye: half-close, cancel and a lost peer look alike to a reader."""
 
-    def __init__(self, calls: Calls, places: Places, first_message_s: float) -> None:
+    def __init__(self, calls: Calls, places: Places, first_message_s: float, snapshot: Callable[[], LoadSnapshot]) -> None:
         self._calls = calls
         self._places = places
         self._first_message_s = first_message_s
+        self._snapshot = snapshot
 
     async def Converse(  # type: ignore[override]  # the stubs know only the generator form
         self,
@@ -63,10 +67,12 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, f"config.agent is {settings.agent[:64]!r}; not served here")
         link = _GrpcLink(context, settings)
         reason = await self._calls.serve(leg, settings, link)
+        trailers = ((ORCA_TRAILER, orca_report(self._snapshot()).SerializeToString()),)
+        context.set_trailing_metadata(trailers)
         status = GRPC_STATUS_BY_END[reason]
         if status != "OK":
             try:
-                await context.abort(grpc.StatusCode[status], link.fault or reason.value)
+                await context.abort(grpc.StatusCode[status], link.fault or reason.value, trailers)
             except aio.InternalError:
                 return  # a write that the caller never read is in the way of the status; the call is torn down without one
 

@@ -6,6 +6,7 @@ from typing import Final
 
 __all__ = [
     "EPOCH_HEADER",
+    "ORCA_TRAILER",
     "REFUSAL_REASON_HEADER",
     "RETRY_AFTER_MS_HEADER",
     "RUNTIME_HEADER",
@@ -18,6 +19,8 @@ TICKET_HEADER: Final = "x-switchboard-ticket"
 SESSION_HEADER: Final = "x-switchboard-session"
 """The session id. To us: the caller's wish; from us: the id in force."""
 EPOCH_HEADER: Final = "x-switchboard-epoch"
+ORCA_TRAILER: Final = "endpoint-load-metrics-bin"
+"""gRPC's standard trailer: a serialised ORCA report at the end of a stream."""
 RUNTIME_HEADER: Final = "x-switchboard-runtime"
 """From us on an accepted upgrade: the runtime that serves the call."""
 REFUSAL_REASON_HEADER: Final = "refusal-reason"

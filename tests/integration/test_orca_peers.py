@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -10,13 +11,16 @@ from dataclasses import replace
 
 import anyio
 import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from google.protobuf import duration_pb2
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from protos.switchboard.v1 import voice_pb2, voice_pb2_grpc
 from protos.xds.service.orca.v3 import orca_pb2, orca_pb2_grpc
 from runtime.load.orca_service import OrcaService
 from runtime.primitives.load_snapshot import LegTotals, LoadSnapshot, RuntimeState
+from tests.support.local_runtime import local_runtime
 
 pytestmark = pytest.mark.anyio
 
@@ -91,3 +95,51 @@ async def test_stock_weighted_round_robin_prefers_the_idler() -> None:  # requir
                 if shares["idle"] >= 75:
                     break
         assert 10 <= shares["busy"] <= 25
+
+
+@asynccontextmanager
+async def _tapped(address: str, heard: bytearray) -> AsyncIterator[str]:
+    """A byte relay in front of a server that keeps what the server says: a gRPC client takes the report out of the trailers it
+    shows, so only the wire can tell."""
+    host, _, port = address.rpartition(":")
+
+    async def relay(client: SocketStream) -> None:
+        async with client, await anyio.connect_tcp(host, int(port)) as server, anyio.create_task_group() as group:
+            group.start_soon(copy, client, server, None)
+            await copy(server, client, heard)
+            group.cancel_scope.cancel()
+
+    async def copy(source: SocketStream, target: SocketStream, kept: bytearray | None) -> None:
+        with contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            while True:
+                data = await source.receive()
+                if kept is not None:
+                    kept += data
+                await target.send(data)
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, relay)
+        yield f"127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("says_goodbye", [True, False])
+async def test_a_stream_ends_with_its_report(says_goodbye: bool) -> None:  # requirement L1
+    heard = bytearray()
+    async with AsyncExitStack() as stack:
+        local = await stack.enter_async_context(local_runtime())
+        address = await stack.enter_async_context(_tapped(local.runtime.grpc_address, heard))
+        channel = await stack.enter_async_context(aio.insecure_channel(address))
+        stream = voice_pb2_grpc.VoiceAgentStub(channel).Converse()
+        pcm = voice_pb2.AudioFormat(encoding=voice_pb2.AUDIO_ENCODING_PCM16, sample_rate_hz=16_000)
+        await stream.write(voice_pb2.ConverseRequest(config=voice_pb2.SessionConfig(input_format=pcm)))
+        await stream.read()
+        assert b"endpoint-load-metrics-bin" not in heard
+        if says_goodbye:
+            await stream.write(voice_pb2.ConverseRequest(end=voice_pb2.EndSession()))
+        else:
+            await stream.done_writing()
+        with anyio.fail_after(20), contextlib.suppress(aio.AioRpcError):
+            while await stream.read() is not aio.EOF:
+                pass
+        assert b"endpoint-load-metrics-bin" in heard
