@@ -72,7 +72,11 @@ async def raw_connection(address: str, receive_buffer_bytes: int = 0) -> AsyncIt
     raw = socket.socket()
     if receive_buffer_bytes:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-    raw.connect((host, int(port)))  # loopback: at once
+    try:
+        raw.connect((host, int(port)))  # loopback: at once
+    except OSError:
+        raw.close()
+        raise
     raw.setblocking(False)
     stream = await SocketStream.from_socket(raw)
     try:

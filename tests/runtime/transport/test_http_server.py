@@ -1,0 +1,89 @@
+"""The HTTP port: what listens, what is refused, and that it ends in bounded time."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from runtime.transport.http_server import HttpServer, listen
+from tests.support.raw_websocket import raw_connection
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def _serving(request_s: float = 1.0) -> AsyncIterator[tuple[HttpServer, str]]:
+    async def hello(_: Request) -> PlainTextResponse:
+        return PlainTextResponse("hello")
+
+    server = HttpServer(Starlette(routes=[Route("/", hello)]), 20.0, request_s)
+    with listen("127.0.0.1", 0) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        async with anyio.create_task_group() as group:
+            group.start_soon(server.run, listener)
+            yield server, address
+            with anyio.fail_after(10):
+                await server.stop()
+
+
+async def _until_closed(stream: anyio.abc.SocketStream) -> bytes:
+    received = b""
+    with anyio.fail_after(20):
+        try:
+            while True:
+                received += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return received
+
+
+def test_a_taken_port_is_an_error() -> None:
+    with listen("127.0.0.1", 0) as taken, pytest.raises(OSError, match="in use"):
+        listen("127.0.0.1", taken.getsockname()[1])
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_version_6_addresses_listen_too() -> None:
+    with listen("::1", 0) as listener:
+        assert listener.family is socket.AF_INET6
+
+
+async def test_requests_are_answered_one_after_another() -> None:
+    async with _serving() as (_, address), raw_connection(address) as stream:
+        for _ in range(2):
+            await stream.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            with anyio.fail_after(10):
+                assert (await stream.receive()).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nhalf"])
+async def test_a_request_that_does_not_come_whole_is_dropped(sent: bytes) -> None:
+    async with _serving() as (_, address), raw_connection(address) as stream:
+        if sent:
+            await stream.send(sent)
+        await _until_closed(stream)
+
+
+async def test_a_second_request_has_to_come_whole_as_well() -> None:
+    async with _serving() as (_, address), raw_connection(address) as stream:
+        await stream.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HT")
+        assert (await _until_closed(stream)).count(b"200 OK") == 1
+
+
+async def test_stop_closes_what_is_open() -> None:
+    async with _serving(request_s=600.0) as (server, address), raw_connection(address) as stream:
+        await stream.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        with anyio.fail_after(10):
+            await stream.receive()
+            await server.stop()
+        assert await _until_closed(stream) == b""
+        with pytest.raises(OSError, match="refused"):
+            async with raw_connection(address):
+                pass
