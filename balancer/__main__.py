@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import tomllib
+from pathlib import Path
 
 import anyio
 
@@ -12,28 +12,20 @@ from balancer.app.serve import serve
 from balancer.app.settings import BalancerSettings
 from balancer.telemetry.logs import make_logger
 from runtime.primitives.errors import Fault, SettingError, VoiceError
-from runtime.primitives.settings import environment_layer, flag_parser, resolve
+from runtime.primitives.settings import from_command_line
 
 PREFIX = "SWITCHBOARD_BALANCER"
-
-
-def read_settings(arguments: list[str], environment: dict[str, str]) -> BalancerSettings:
-    """Raises SettingError, or OSError and TOMLDecodeError for the file."""
-    parser = flag_parser(BalancerSettings, "python -m balancer", "Places voice calls on runtimes and relays them.", PREFIX)
-    flags = vars(parser.parse_args(arguments))
-    config = flags.pop("config", None)
-    file_layer: dict[str, object] = {}
-    if config is not None:
-        with open(config, "rb") as file:
-            file_layer = tomllib.load(file)
-    return resolve(BalancerSettings, [file_layer, environment_layer(BalancerSettings, environment, PREFIX), flags])
+_PROGRAM = "switchboard balancer"
+_DESCRIPTION = "Places voice calls on runtimes and relays them: one public address in front of a fleet."
 
 
 def main() -> int:
     try:
-        settings = read_settings(sys.argv[1:], dict(os.environ))
-    except (SettingError, OSError, tomllib.TOMLDecodeError) as error:
-        print(f"balancer: {error}", file=sys.stderr)
+        settings = from_command_line(
+            BalancerSettings, _PROGRAM, _DESCRIPTION, PREFIX, sys.argv[1:], os.environ, lambda path: Path(path).read_text()
+        )
+    except SettingError as error:
+        print(f"{_PROGRAM}: {error}", file=sys.stderr)
         return 2
     log = make_logger(sys.stderr, settings.log_level)
     try:
@@ -41,7 +33,7 @@ def main() -> int:
     except VoiceError as error:
         if error.fault is not Fault.ENVIRONMENT:
             raise
-        print(f"balancer: {error}", file=sys.stderr)
+        print(f"{_PROGRAM}: {error}", file=sys.stderr)
         return 2
     return 0
 

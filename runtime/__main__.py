@@ -30,7 +30,7 @@ def main() -> int:
             os.environ,
             lambda path: Path(path).read_text(),
         )
-        # One busy Python thread would otherwise hold the event loop for 5 ms at a time (ARCHITECTURE decision 15).
+        # One busy Python thread would otherwise hold the event loop for 5 ms at a time.
         sys.setswitchinterval(0.0005)
         main_task = supervise if settings.workers > 1 else serve
         anyio.run(partial(main_task, settings, make_log(settings.log_level)), backend_options={"use_uvloop": True})

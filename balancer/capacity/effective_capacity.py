@@ -6,7 +6,7 @@
     E               = n + additional_rate * W     at most hard_limit
 
 n active sessions, u mean utilisation, T target utilisation, W window, S safety scaler. W cancels; it stays in the formula and
-in the settings because the rate is reported in it. E caps how many; it is no ranking, since it contains n (ROUTING.md).
+in the settings because the rate is reported in it. E caps how many; it is no ranking, since it contains n.
 """
 
 from __future__ import annotations

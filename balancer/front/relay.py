@@ -1,4 +1,4 @@
-"""One relayed call: two legs, raw bytes between them, and the rules of decision 6.
+"""One relayed call: two legs, raw bytes between them, and the relay's rules (docs/decisions).
 
     caller --(masked, may fragment)--> relay --> runtime        whole data frames, unchanged and still masked
     caller <-- relay <--(unmasked, never fragmented)-- runtime  whole data frames, unchanged

@@ -97,7 +97,12 @@ async def _call(
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except BrokenPipeError:
+        # Whoever read our output has gone; pointing it elsewhere keeps the interpreter's own last flush quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -82,10 +82,9 @@ class ConverseDecoder:
         self._ordinal = 1
 
     def decode(self, request: pb.ConverseRequest) -> CallerEvent:
-        if request.ordinal:
-            if request.ordinal != self._ordinal + 1:
-                raise BrokenContract(f"ordinal is {request.ordinal}; allowed: {self._ordinal + 1}")
-            self._ordinal = request.ordinal
+        if request.ordinal and request.ordinal != self._ordinal + 1:
+            raise BrokenContract(f"ordinal is {request.ordinal}; allowed: {self._ordinal + 1}, or 0 for none")
+        self._ordinal += 1
         match request.WhichOneof("payload"):
             case "audio":
                 return self._audio(request.audio)
@@ -95,7 +94,7 @@ class ConverseDecoder:
                 return Goodbye()
             case "text":
                 if not request.text.strip() or len(request.text) > _LONGEST_TEXT:
-                    return Invalid("invalid_value", f"text; allowed: 1 to {_LONGEST_TEXT} characters")
+                    return Invalid("invalid_value", f"text; allowed: 1 to {_LONGEST_TEXT} characters", str(self._ordinal))
                 return SayText(request.text)
             case "interrupt":
                 return Interrupt()
@@ -104,7 +103,7 @@ class ConverseDecoder:
             case "config":
                 raise BrokenContract("config came twice; it is the first message only")
             case _:
-                return Invalid("unknown_event", "the message has no payload that this server knows")
+                return Invalid("unknown_event", "the message has no payload that this server knows", str(self._ordinal))
 
     def follow_up(self, event: CallerEvent) -> CallerEvent | None:
         """On this wire a typed turn asks for its reply by itself."""
@@ -112,8 +111,9 @@ class ConverseDecoder:
 
     def _audio(self, chunk: pb.AudioChunk) -> CallerEvent:
         expected = self._settings.input_format
-        if len(chunk.data) > _LONGEST_CHUNK_BYTES:
-            raise BrokenContract(f"audio.data has {len(chunk.data)} bytes; allowed: at most {_LONGEST_CHUNK_BYTES}")
+        longest = min(_LONGEST_CHUNK_BYTES, expected.sample_rate_hz * expected.bytes_per_sample)
+        if not 0 < len(chunk.data) <= longest:
+            raise BrokenContract(f"audio.data has {len(chunk.data)} bytes; allowed: 1 to {longest}, one second")
         if _format_from(chunk.format, "audio.format") != expected:
             raise BrokenContract(f"audio.format is {_format_from(chunk.format, 'audio.format')}; expected: {expected}")
         try:
@@ -176,8 +176,9 @@ class ConverseEncoder:
             case ev.ReplyDone(generation, status, text, _):
                 done = pb.ReplyDone(status=_STATUSES[status], text=text)
                 return pb.ConverseResponse(generation=generation, reply_done=done)
-            case ev.SoftError(code, message, _, _):
-                return pb.ConverseResponse(error=pb.SoftError(code=code, message=message))
+            case ev.SoftError(code, message, event_id, _):
+                ordinal = int(event_id) if event_id.isdecimal() else 0
+                return pb.ConverseResponse(error=pb.SoftError(code=code, message=message, ordinal=ordinal))
             case ev.SessionClosed(reason):
                 return pb.ConverseResponse(ended=pb.SessionEnded(reason=reason))
             case ev.SessionConfigured() | ev.InputCommitted() | ev.InputCleared() | ev.InputWithdrawn() | ev.TextAdded():

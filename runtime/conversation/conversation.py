@@ -221,8 +221,8 @@ class Conversation:
                 self._turns.request_reply(event_id)
             case Interrupt(event_id):
                 self._turns.interrupt(event_id)
-            case ReportHeard(_, played_ms):
-                self._turns.correct_heard(played_ms)
+            case ReportHeard(generation, played_ms):
+                self._turns.correct_heard(generation, played_ms)
             case Invalid(code, message, event_id, parameter):
                 self.emit(SoftError(code, message, event_id, parameter))
             case Goodbye(after_reply):

@@ -160,9 +160,10 @@ class TurnTaker:
         if self._happen(Happening.INTERRUPT) is Action.NOTHING_TO_CANCEL:
             self._stage.emit(SoftError("response_cancel_not_active", "no reply is running", event_id))
 
-    def correct_heard(self, played_ms: int) -> None:
-        """The caller reports how much of the newest reply was really played. Out of range is clamped."""
-        if self._last_reply is not None:
+    def correct_heard(self, generation: int, played_ms: int) -> None:
+        """The caller reports how much of a reply was really played; 0: of the newest. An older one changes nothing any more, and
+        out of range is clamped."""
+        if self._last_reply is not None and generation in (0, self._last_reply.generation):
             mouth = self._last_reply.mouth
             self._context.correct_agent(mouth.heard_text(min(max(0, played_ms), mouth.sent_ms)))
 
@@ -183,9 +184,11 @@ class TurnTaker:
     def _turn_over(self, utterance: Utterance) -> None:
         item_id, previous = self._items.commit()
         self._stage.emit(InputCommitted(item_id, previous))
-        self._happen(Happening.SILENCE)
         vad = self._settings.turn_detection
-        self._wants_reply = vad is not None and vad.creates_response
+        may_interrupt = vad is None or vad.interrupts_response or self._reply is None
+        self._wants_reply = may_interrupt and vad is not None and vad.creates_response
+        if may_interrupt:
+            self._happen(Happening.SILENCE)
         clock = TurnClock(utterance.voiced_until_ns, self._clock.now_ns())
         transcription = _Transcription(utterance, item_id, clock, anyio.CancelScope())
         self._transcription = transcription

@@ -39,11 +39,11 @@ class Allowed:
             return " | ".join(self.one_of)
         words = []
         if self.above is not None:
-            words.append(f"above {self.above:g}")
+            words.append(f"above {_number(self.above)}")
         if self.at_least is not None:
-            words.append(f"at least {self.at_least:g}")
+            words.append(f"at least {_number(self.at_least)}")
         if self.at_most is not None:
-            words.append(f"at most {self.at_most:g}")
+            words.append(f"at most {_number(self.at_most)}")
         if self.not_empty:
             words.append("not empty")
         return ", ".join(words) or "any"
@@ -88,6 +88,10 @@ def setting(
     metadata = {_METADATA_KEY: _Declaration(help, unit, allowed)}
     # The declared type is the field's; dataclasses hand out a Field here and put the value in its place at class creation.
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
 
 
 def _convert(name: str, value: object, wanted: type, allowed: Allowed) -> object:

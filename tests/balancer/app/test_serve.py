@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from balancer.__main__ import read_settings
+from balancer.__main__ import PREFIX
 from balancer.app.settings import BalancerSettings
 from runtime.primitives.errors import SettingError
+from runtime.primitives.settings import from_command_line
 
 ANY_PORT = ["--public-port", "0", "--operator-port", "0", "--control-port", "0"]
 
@@ -54,7 +55,13 @@ def test_a_busy_port_is_one_clear_line(which: str) -> None:
         out, err = process.communicate(timeout=15)
     assert process.returncode == 2
     assert out == ""
-    assert err.splitlines() == [f"balancer: cannot listen on 127.0.0.1:{port} ({which}_port): Address already in use"]
+    assert err.splitlines() == [f"switchboard balancer: cannot listen on 127.0.0.1:{port} ({which}_port): Address already in use"]
+
+
+def read_settings(arguments: list[str], environment: dict[str, str]) -> BalancerSettings:
+    return from_command_line(
+        BalancerSettings, "balancer", "", PREFIX, arguments, environment, lambda path: Path(path).read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,4 +99,4 @@ def test_a_bad_setting_exits_with_2_and_one_line() -> None:
         capture_output=True, text=True, timeout=15, check=False, env=dict(os.environ),
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr.splitlines() == ["balancer: setting 'window_s' is 0.0; allowed: above 0, at most 3600"]
+    assert done.stderr.splitlines() == ["switchboard balancer: setting 'window_s' is 0.0; allowed: above 0, at most 3600"]

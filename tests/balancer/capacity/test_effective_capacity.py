@@ -1,4 +1,4 @@
-"""R1 exactly: both worked examples and every corner of ROUTING.md."""
+"""R1 exactly: both worked examples and every corner."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_typed_turn_asks_for_its_reply() -> None:
         ),
         ({"audio": pb.AudioChunk(data=b"\1\0")}, "audio.format.encoding is 0; allowed"),
         ({"audio": pb.AudioChunk(data=b"\1", format=_PCM16K)}, "whole samples"),
-        ({"audio": pb.AudioChunk(data=bytes(65_538), format=_PCM16K)}, "at most 65536"),
+        ({"audio": pb.AudioChunk(data=bytes(65_538), format=_PCM16K)}, "65538 bytes; allowed: 1 to 32000"),
         ({"config": pb.SessionConfig()}, "config came twice"),
         ({"ordinal": 7, "end": pb.EndSession()}, "ordinal is 7; allowed: 2"),
     ],
