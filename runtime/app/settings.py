@@ -42,6 +42,20 @@ class RuntimeSettings:
     engine_threads: int = setting(
         2, "recognitions and syntheses at once; more than cores only makes all wait", at_least=1, at_most=64
     )
+    synthetic_speech_ms_per_s: float = setting(
+        0.0, "CPU that synthetic engines burn for a second of a caller's utterance", unit="ms/s", at_least=0.0, at_most=10_000.0
+    )
+    synthetic_silence_ms_per_s: float = setting(
+        0.0, "the same for a second of listening, whether anybody speaks or not", unit="ms/s", at_least=0.0, at_most=10_000.0
+    )
+    synthetic_reply_ms_per_s: float = setting(
+        0.0, "the same for a second of the agent's speech", unit="ms/s", at_least=0.0, at_most=10_000.0
+    )
+    synthetic_startup_ms: float = setting(0.0, "the same for the start of a session", unit="ms", at_least=0.0, at_most=10_000.0)
+    synthetic_jitter: float = setting(
+        0.0, "synthetic costs are drawn evenly from 1 - jitter to 1 + jitter times their value", at_least=0.0, at_most=1.0
+    )
+    synthetic_seed: int = setting(0, "of that jitter", at_least=0)
     hard_limit: int = setting(32, "sessions at most; about what two cores hold with real models", at_least=1, at_most=100_000)
     emergency_limit: int = setting(
         0, "sessions at most when calls move in from a lost runtime; 0: a quarter above hard_limit", at_least=0

@@ -19,6 +19,7 @@ from runtime.dialogue.agent import Agent
 from runtime.engines.load import EngineKind, EngineSettings, load_engines
 from runtime.engines.loaded import LoadedEngines
 from runtime.load.allowed_cores import allowed_cores
+from runtime.engines.synthetic_cost import SyntheticCost
 from runtime.load.cpu_meter import CpuMeter
 from runtime.load.load_meter import LoadMeter, RuntimeFacts
 from runtime.load.process_facts import affinity_cores, used_cpu_ns
@@ -98,7 +99,15 @@ def load_agent(name: str) -> Agent:
 
 def engines_of(settings: RuntimeSettings) -> LoadedEngines:
     """Loads and warms the engines. Blocks for seconds: call it in a thread. Raises ModelUnavailable."""
-    return load_engines(EngineSettings(EngineKind(settings.engines), settings.engine_threads))
+    cost = SyntheticCost(
+        speech_ms_per_s=settings.synthetic_speech_ms_per_s,
+        silence_ms_per_s=settings.synthetic_silence_ms_per_s,
+        reply_ms_per_s=settings.synthetic_reply_ms_per_s,
+        startup_ms=settings.synthetic_startup_ms,
+        jitter=settings.synthetic_jitter,
+        seed=settings.synthetic_seed,
+    )
+    return load_engines(EngineSettings(EngineKind(settings.engines), settings.engine_threads, synthetic=cost))
 
 
 def wire(settings: RuntimeSettings, agent: Agent, engines: LoadedEngines, http_port: int, log: FilteringBoundLogger) -> Parts:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from runtime.engines.hibari import HibariSynthesizer
 from runtime.engines.loaded import LoadedEngines
 from runtime.engines.silero_vad import SileroVad
 from runtime.engines.synthetic import synthetic_engines
+from runtime.engines.synthetic_cost import SyntheticCost, costly_engines
 from runtime.engines.whisper import WhisperRecognizer
 from runtime.engines.worker import WorkerPool
 
@@ -21,7 +22,7 @@ class EngineKind(StrEnum):
     MODELS = "models"
     """Silero, Whisper and hibari, from the voice extra."""
     SYNTHETIC = "synthetic"
-    """No models, for tests: see `synthetic`."""
+    """No models, for tests: see `synthetic`; at the CPU cost that `SyntheticCost` states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,13 @@ class EngineSettings:
             on two cores; more threads than cores only make every caller wait longer.
         queue_limit: how many of them may wait, at least 1. Default 64: at 0.1 s each on two threads the last one would wait
             3 s, after which an answer is no use to a caller.
+        synthetic: what the synthetic kind costs; other kinds cost what they cost.
     """
 
     kind: EngineKind = EngineKind.MODELS
     worker_threads: int = 2
     queue_limit: int = 64
+    synthetic: SyntheticCost = field(default_factory=SyntheticCost)
 
 
 def load_engines(settings: EngineSettings | None = None) -> LoadedEngines:
@@ -50,7 +53,9 @@ def load_engines(settings: EngineSettings | None = None) -> LoadedEngines:
     """
     settings = settings or EngineSettings()
     if settings.kind is EngineKind.SYNTHETIC:
-        return synthetic_engines()
+        free = synthetic_engines()
+        cost = settings.synthetic
+        return free if cost.is_free else costly_engines(free, cost, settings.worker_threads, settings.queue_limit)
     pool = WorkerPool(settings.worker_threads, settings.queue_limit)
     try:
         recognizer = WhisperRecognizer(pool, settings.worker_threads)
