@@ -36,6 +36,8 @@ class Program:
         self.ready: Mapping[str, Any] = {}
         self._process = process
         self._log = log
+        assert process.stdout is not None, "standard output is a pipe"
+        self._lines = BufferedByteReceiveStream(process.stdout)
 
     @property
     def pid(self) -> int:
@@ -47,10 +49,9 @@ class Program:
 
     async def wait_ready(self, within_s: float = 60.0) -> Mapping[str, Any]:
         """Waits for the one JSON line that says where it listens. Raises ProgramFailed where it does not come in time."""
-        assert self._process.stdout is not None, "standard output is a pipe"
         try:
             with anyio.fail_after(within_s):
-                line = await BufferedByteReceiveStream(self._process.stdout).receive_until(b"\n", _LONGEST_LINE)
+                line = await self._lines.receive_until(b"\n", _LONGEST_LINE)
         except TimeoutError:
             raise ProgramFailed(f"{self.name} was not ready within {within_s:g} s (its log: {self._log})") from None
         except (anyio.IncompleteRead, anyio.EndOfStream):
@@ -58,6 +59,13 @@ class Program:
             raise ProgramFailed(f"{self.name} did not start: {self._last_line()}") from None
         self.ready = json.loads(line)
         return self.ready
+
+    async def end_input(self, within_s: float = 60.0) -> Any:
+        """Ends the program's standard input and answers the JSON line that it says to that."""
+        assert self._process.stdin is not None, "standard input is a pipe"
+        await self._process.stdin.aclose()
+        with anyio.fail_after(within_s):
+            return json.loads(await self._lines.receive_until(b"\n", _LONGEST_LINE))
 
     def kill(self) -> None:
         """SIGKILL: the process gets no chance to say anything."""
@@ -79,7 +87,7 @@ async def running(name: str, module: str, arguments: list[str], *, log: Path) ->
     """Runs `python -m module`; ends it with SIGTERM, and after ten seconds with SIGKILL. Its standard error goes to `log`."""
     with log.open("wb") as errors:
         process = await anyio.open_process(
-            [sys.executable, "-m", module, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+            [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
         )
     try:
         yield Program(name, process, log)

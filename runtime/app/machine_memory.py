@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final, Self
 
 from runtime.primitives.errors import Fault, VoiceError
+from runtime.primitives.ids import Epoch, SessionId
 from runtime.primitives.load_snapshot import LegTotals
 from runtime.session.shared_layout import Header, Layout
 from runtime.session.shared_shard import Shard
-from runtime.session.shared_totals import add_up, read_layout, write_header
+from runtime.session.shared_totals import add_up, read_layout, read_shard, write_header
 
 __all__ = ["MachineMemory", "MemoryInUse", "NoMachineMemory", "default_path", "process_start"]
 
@@ -115,6 +116,14 @@ class MachineMemory:
     def totals(self) -> LegTotals:
         """The machine's totals. Raises TornShard."""
         return add_up(self._words, self.layout)
+
+    def shard_totals(self, index: int) -> LegTotals:
+        """One shard's totals at one instant. Raises TornShard."""
+        return read_shard(self._words, self.layout, index)
+
+    def live(self) -> list[tuple[SessionId, Epoch]]:
+        """Every leg that the identity slots name now."""
+        return [leg for index in range(self.layout.shards) for leg in self.shard(index).live()]
 
     def close(self) -> None:
         """Unmaps; the maker also removes the file. Shards are not used after it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import time
@@ -18,8 +19,8 @@ from runtime.conversation.ports import ConversationLimits
 from runtime.dialogue.agent import Agent
 from runtime.engines.load import EngineKind, EngineSettings, load_engines
 from runtime.engines.loaded import LoadedEngines
-from runtime.load.allowed_cores import allowed_cores
 from runtime.engines.synthetic_cost import SyntheticCost
+from runtime.load.allowed_cores import allowed_cores
 from runtime.load.cpu_meter import CpuMeter
 from runtime.load.load_meter import LoadMeter, RuntimeFacts
 from runtime.load.process_facts import affinity_cores, used_cpu_ns
@@ -80,7 +81,7 @@ class Parts:
         return self.meter.snapshot()
 
     def exposition(self) -> tuple[bytes, str]:
-        return self.metrics.exposition(self.meter.snapshot(), self.calls.waiting_events)
+        return self.metrics.exposition(self.meter.snapshot(), self.calls.waiting_events, len(asyncio.all_tasks()))
 
 
 def load_agent(name: str) -> Agent:

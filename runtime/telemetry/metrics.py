@@ -36,6 +36,7 @@ class RuntimeMetrics:
     | switchboard_runtime_stale_events_dropped_total | events | of dead generations, stopped at the fence |
     | switchboard_runtime_turn_latency_seconds{stage} | s | last voiced sample to decided, transcript, first_text, first_audio |
     | switchboard_runtime_startup_seconds | s | reservation to first valid message |
+    | switchboard_runtime_tasks | tasks | asynchronous tasks alive; grows with calls and falls back with them |
     | switchboard_runtime_state{state} | 1 | 1 for the present state |
     """
 
@@ -76,6 +77,7 @@ class RuntimeMetrics:
         self._startup = Histogram(
             f"{prefix}_startup_seconds", "Reservation to first valid message", buckets=_STARTUP_BUCKETS_S, registry=self.registry
         )
+        self._tasks = Gauge(f"{prefix}_tasks", "Asynchronous tasks alive", registry=self.registry)
         self._state = Gauge(f"{prefix}_state", "1 for the present state", ["state"], registry=self.registry)
 
     def session_started(self, startup_ms: float) -> None:
@@ -99,7 +101,7 @@ class RuntimeMetrics:
     def stale_dropped(self, events: int) -> None:
         self._stale.inc(events)
 
-    def exposition(self, snapshot: LoadSnapshot, outbox_waiting: int) -> tuple[bytes, str]:
+    def exposition(self, snapshot: LoadSnapshot, outbox_waiting: int, tasks: int) -> tuple[bytes, str]:
         """The text that a scrape gets, with its content type."""
         self._active.set(snapshot.active)
         self._reserved.set(snapshot.reserved)
@@ -110,6 +112,7 @@ class RuntimeMetrics:
         self._memory.set(snapshot.memory_bytes)
         self._jobs.set(snapshot.queue_length)
         self._outbox.set(outbox_waiting)
+        self._tasks.set(tasks)
         for state in RuntimeState:
             self._state.labels(state.value).set(1 if state is snapshot.state else 0)
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

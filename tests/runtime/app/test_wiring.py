@@ -26,7 +26,8 @@ def test_a_runtime_without_a_name_gets_one_from_host_and_port() -> None:
         _wire(RuntimeSettings(runtime_id="No Name"))
 
 
-def test_what_was_joined_agrees_with_the_settings() -> None:
+@pytest.mark.anyio
+async def test_what_was_joined_agrees_with_the_settings() -> None:
     parts = _wire(RuntimeSettings(hard_limit=7, region="eu", abilities=("tools",)))
     taken = parts.snapshot()
     assert (taken.hard_limit, taken.region, taken.agents, taken.abilities) == (

@@ -17,7 +17,7 @@ _SNAPSHOT = LoadSnapshot(
 
 
 def _samples(metrics: RuntimeMetrics) -> dict[tuple[str, str], float]:
-    body, content_type = metrics.exposition(_SNAPSHOT, 5)
+    body, content_type = metrics.exposition(_SNAPSHOT, 5, 7)
     assert content_type.startswith("text/plain")
     return {
         (sample.name, ",".join(sample.labels.values())): sample.value
