@@ -1,0 +1,109 @@
+"""What a soak can be told on its command line."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from perf.locust.committed import Prices
+from perf.locust.plan import Habits
+
+__all__ = ["SoakOptions", "parse_options"]
+
+_PRICES: Final = Prices(speech_ms_per_s=40.0, silence_ms_per_s=10.0, reply_ms_per_s=20.0, startup_ms=20.0)
+"""About 0.025 cores a talking session; with the runtime's own work about what real models cost (docs/numbers.md)."""
+_HABITS: Final = Habits()
+
+
+@dataclass(frozen=True, slots=True)
+class SoakOptions:
+    """Raises ValueError for what cannot work.
+
+    Attributes:
+        seconds: how long callers come; users: how many at a time; grpc_share: of them over gRPC.
+        cores: what all runtimes together may use; each has its even share.
+        prices, jitter, seed: of the synthetic engines; the seed also draws what callers do.
+    """
+
+    seconds: float = 60.0
+    users: int = 15
+    grpc_share: float = 0.3
+    runtimes: int = 3
+    cores: float = 1.5
+    hard_limit: int = 32
+    frame_ms: int = 40
+    seed: int = 1
+    jitter: float = 0.2
+    prices: Prices = _PRICES
+    habits: Habits = _HABITS
+    plot: Path = Path("out/soak.png")
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("seconds", 3, 3600),
+            ("users", 1, 200),
+            ("grpc_share", 0, 1),
+            ("runtimes", 1, 16),
+            ("cores", 0.05, 256),
+            ("hard_limit", 1, 100_000),
+            ("frame_ms", 10, 200),
+            ("seed", 0, 1_000_000),
+            ("jitter", 0, 1),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is {getattr(self, name)}; allowed: {least} to {most}")
+
+    @property
+    def runtime_cores(self) -> float:
+        return self.cores / self.runtimes
+
+
+_NUMBERS = {
+    "seconds": "how long callers come",
+    "users": "callers at a time",
+    "grpc_share": "of them over gRPC",
+    "runtimes": "how many",
+    "cores": "what all runtimes together may use",
+    "hard_limit": "sessions at most, of each runtime",
+    "frame_ms": "audio in a message",
+    "seed": "of what callers do and of the jitter",
+    "jitter": "of the synthetic costs",
+}
+_PRICE_NAMES = ("speech_ms_per_s", "silence_ms_per_s", "reply_ms_per_s", "startup_ms")
+
+
+def parse_options(arguments: list[str] | None = None) -> SoakOptions:
+    """Ends the program with a sentence where a value makes no sense."""
+    defaults = SoakOptions()
+    parser = argparse.ArgumentParser(
+        prog="python -m perf.locust.soak",
+        description="A local fleet on synthetic engines under Locust callers, and whether all counters return to zero.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--plot", type=Path, default=defaults.plot, metavar="FILE.png", help="where the drawing goes")
+    for name, meaning in _NUMBERS.items():
+        default = getattr(defaults, name)
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default, help=meaning)
+    for name in _PRICE_NAMES:
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=float, default=getattr(defaults.prices, name), help="synthetic cost, CPU ms"
+        )
+    for field in fields(Habits):
+        parser.add_argument(
+            f"--{field.name.replace('_', '-')}", type=float, default=field.default, help="of callers (perf/locust/plan.py)"
+        )
+    read = parser.parse_args(arguments)
+    try:
+        return SoakOptions(
+            **{name: getattr(read, name) for name in _NUMBERS},
+            prices=Prices(**{name: getattr(read, name) for name in _PRICE_NAMES}),
+            habits=Habits(**{field.name: getattr(read, field.name) for field in fields(Habits)}),
+            plot=read.plot,
+            json=read.json,
+        )
+    except ValueError as error:
+        parser.error(f"--{error}")
