@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OPENAI_READY := .venv-openai/.ready
+PEERS_READY := .venv-peers/.ready
 PROTOS := $(wildcard protos/switchboard/v1/*.proto protos/xds/*/orca/v3/*.proto)
 
 .PHONY: help setup demo test unit e2e lint types fmt protos lock bench bench-voice all clean
@@ -24,18 +25,22 @@ $(OPENAI_READY): requirements/openai-client.lock requirements/install.sh
 	@requirements/install.sh .venv-openai requirements/openai-client.lock
 	@touch $@
 
+$(PEERS_READY): requirements/peers.lock requirements/install.sh
+	@requirements/install.sh .venv-peers requirements/peers.lock
+	@touch $@
+
 setup: $(READY) ## install everything into .venv
 
 demo: $(READY) ## a balancer, three runtimes and real calls; ARGS="--once --json", ARGS="--wav DIR"
 	@$(BIN)/python -m perf.demo $(ARGS)
 
-test: $(READY) $(OPENAI_READY) ## every test; ARGS="tests/runtime -k ledger" for some of them
+test: $(READY) $(OPENAI_READY) $(PEERS_READY) ## every test; ARGS="tests/runtime -k ledger" for some of them
 	@$(BIN)/python -m pytest $(ARGS)
 
 unit: $(READY) ## the quick tests: no models, no processes
 	@$(BIN)/python -m pytest -m "not models and not e2e and not slow" $(ARGS)
 
-e2e: $(READY) $(OPENAI_READY) ## real processes, real models, a kill -9
+e2e: $(READY) $(OPENAI_READY) $(PEERS_READY) ## real processes, real models, a kill -9
 	@$(BIN)/python -m pytest tests/e2e $(ARGS)
 
 lint: $(READY) ## ruff, formatting, import contracts
@@ -59,6 +64,8 @@ lock: $(READY) ## compile the hashed locks anew (needs uv)
 	  --no-emit-index-url --no-header -q -o requirements/all.lock
 	@uv pip compile requirements/openai-client.in --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -q -o requirements/openai-client.lock
+	@uv pip compile requirements/peers.in --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -q -o requirements/peers.lock
 
 bench: $(READY) ## decision time and relay cost, as JSON
 	@$(BIN)/python -m perf.bench.decision --json
@@ -70,5 +77,5 @@ bench-voice: $(READY) ## turn latency, CPU and memory per call with real models,
 all: lint types test ## what CI runs
 
 clean: ## leave a fresh checkout
-	@rm -rf $(VENV) .venv-openai .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out *.egg-info
+	@rm -rf $(VENV) .venv-openai .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

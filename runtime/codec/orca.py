@@ -2,11 +2,12 @@
 
     cpu_utilization           own CPU over the share of the allowed cores
     application_utilization   the fuller of CPU and places: max(utilisation, (active + reserved) / hard_limit)
-    rps_fractional            sessions a second, as the product defines it: active / window (90 sessions in 10 s are 9/s)
+    rps_fractional            the session rate: active / window (90 sessions in 10 s are 9/s), at least 1
     named_metrics             active, reserved, hard_limit, speaking, queue_length, and more
 
-The weight that stock clients compute is rps / utilisation; a rate of 0 makes them keep an old weight, so a ready runtime without
-sessions reports the smallest positive rate that means "next to nothing".
+The weight that stock clients compute is rps / utilisation. Envoy drops a report in which either is 0, and keeps whole weights
+only, so that rates below 1 would all weigh the same: both have a smallest value that means "next to nothing". Below ten sessions
+the weight then follows the utilisation alone, which is as well, since a rate in the numerator favours the busy.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 
 __all__ = ["orca_report"]
 
-_SMALLEST_RATE: Final = 0.1
+_SMALLEST_RATE: Final = 1.0
+_SMALLEST_UTILISATION: Final = 0.01
 _SHORTEST_WINDOW_S: Final = 1.0
 
 
 def orca_report(snapshot: LoadSnapshot) -> pb.OrcaLoadReport:
     """The report of one instant. A runtime that takes nothing new reports itself full."""
     window_s = max(_SHORTEST_WINDOW_S, (snapshot.window_end_ns - snapshot.window_start_ns) / NS_PER_S)
+    utilisation = max(_SMALLEST_UTILISATION, snapshot.utilisation)
     places = (snapshot.active + snapshot.reserved) / snapshot.hard_limit
     takes_calls = snapshot.state is RuntimeState.READY
     return pb.OrcaLoadReport(
-        cpu_utilization=snapshot.utilisation,
-        application_utilization=max(snapshot.utilisation, places) if takes_calls else max(1.0, snapshot.utilisation),
+        cpu_utilization=utilisation,
+        application_utilization=max(utilisation, places if takes_calls else 1.0),
         rps_fractional=max(_SMALLEST_RATE, snapshot.active / window_s),
         named_metrics={
             "switchboard.active": snapshot.active,

@@ -21,9 +21,12 @@ def test_the_rate_is_sessions_over_the_window() -> None:  # requirement L1, R1
     assert report.named_metrics["switchboard.active"] == 90
 
 
-def test_an_idle_runtime_has_a_rate_above_zero() -> None:
-    """Stock clients keep an old weight where the rate is 0."""
-    assert orca_report(replace(_SNAPSHOT, active=0)).rps_fractional > 0
+def test_an_idle_runtime_has_nothing_that_is_zero() -> None:
+    """Envoy drops a report whose rate or utilisation is not positive, and keeps the old weight."""
+    report = orca_report(replace(_SNAPSHOT, active=0, utilisation=0.0))
+    assert report.rps_fractional > 0
+    assert report.cpu_utilization > 0
+    assert report.application_utilization > 0
 
 
 @pytest.mark.parametrize("state", [RuntimeState.DRAINING, RuntimeState.OFFLINE, RuntimeState.STARTING])
