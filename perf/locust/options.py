@@ -24,6 +24,7 @@ class SoakOptions:
     Attributes:
         seconds: how long callers come; users: how many at a time; grpc_share: of them over gRPC.
         cores: what all runtimes together may use; each has its even share.
+        policy: the balancer's, by its name there.
         prices, jitter, seed: of the synthetic engines; the seed also draws what callers do.
     """
 
@@ -34,6 +35,7 @@ class SoakOptions:
     cores: float = 1.5
     hard_limit: int = 32
     frame_ms: int = 40
+    policy: str = "session_aware"
     seed: int = 1
     jitter: float = 0.2
     prices: Prices = _PRICES
@@ -61,7 +63,7 @@ class SoakOptions:
         return self.cores / self.runtimes
 
 
-_NUMBERS = {
+_PLAIN = {
     "seconds": "how long callers come",
     "users": "callers at a time",
     "grpc_share": "of them over gRPC",
@@ -69,6 +71,7 @@ _NUMBERS = {
     "cores": "what all runtimes together may use",
     "hard_limit": "sessions at most, of each runtime",
     "frame_ms": "audio in a message",
+    "policy": "the balancer's way to choose",
     "seed": "of what callers do and of the jitter",
     "jitter": "of the synthetic costs",
 }
@@ -85,7 +88,7 @@ def parse_options(arguments: list[str] | None = None) -> SoakOptions:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
     parser.add_argument("--plot", type=Path, default=defaults.plot, metavar="FILE.png", help="where the drawing goes")
-    for name, meaning in _NUMBERS.items():
+    for name, meaning in _PLAIN.items():
         default = getattr(defaults, name)
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default, help=meaning)
     for name in _PRICE_NAMES:
@@ -99,7 +102,7 @@ def parse_options(arguments: list[str] | None = None) -> SoakOptions:
     read = parser.parse_args(arguments)
     try:
         return SoakOptions(
-            **{name: getattr(read, name) for name in _NUMBERS},
+            **{name: getattr(read, name) for name in _PLAIN},
             prices=Prices(**{name: getattr(read, name) for name in _PRICE_NAMES}),
             habits=Habits(**{field.name: getattr(read, field.name) for field in fields(Habits)}),
             plot=read.plot,

@@ -115,7 +115,11 @@ async def soak(options: SoakOptions) -> dict[str, Any]:
         records = folder / "sessions.jsonl"
         records.touch()
         async with local_fleet(
-            options.runtimes, folder, balancer_arguments=_PORTS, runtime_arguments=_runtime_arguments(options), told=_tell
+            options.runtimes,
+            folder,
+            balancer_arguments=[*_PORTS, "--policy", options.policy],
+            runtime_arguments=_runtime_arguments(options),
+            told=_tell,
         ) as fleet:
             runtimes = runtime_names(fleet)
             pids = (fleet.balancer.pid, *(program.pid for program in fleet.runtimes))
