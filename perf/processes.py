@@ -85,6 +85,8 @@ class Program:
 @asynccontextmanager
 async def running(name: str, module: str, arguments: list[str], *, log: Path) -> AsyncIterator[Program]:
     """Runs `python -m module`; ends it with SIGTERM, and after ten seconds with SIGKILL. Its standard error goes to `log`."""
+    if module in ("balancer", "runtime"):
+        arguments = [*arguments, "--leave-with-stdin", "true"]  # nothing outlives a test or a demo, however that ends
     with log.open("wb") as errors:
         process = await anyio.open_process(
             [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors

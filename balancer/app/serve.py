@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TextIO
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import grpc
 import structlog
 import uvicorn
@@ -73,9 +75,7 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
             # Signals are watched before the announcement: whoever read it may stop us at once.
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 await _start(tasks, balancer, public, operator, announce)
-                async for number in signals:
-                    log.info("stopping", signal=signal.Signals(number).name)
-                    break
+                log.info("stopping", cause=await _cause_to_stop(signals, settings.leave_with_stdin))
             balancer.placer.is_closing = True
             await balancer.front.drain(settings.drain_timeout_s)
             tasks.cancel_scope.cancel()
@@ -94,12 +94,38 @@ async def _start(
     announce: Callable[[], None],
 ) -> None:
     listening = anyio.Event()
-    tasks.start_soon(balancer.sweep.run)
-    tasks.start_soon(balancer.releases.run)
-    tasks.start_soon(balancer.front.run, public, listening.set)
-    tasks.start_soon(_operate, balancer, operator)
+    tasks.start_soon(_for_ever, "the sweep", balancer.sweep.run)
+    tasks.start_soon(_for_ever, "the releases", balancer.releases.run)
+    tasks.start_soon(_for_ever, "the public port", balancer.front.run, public, listening.set)
+    tasks.start_soon(_for_ever, "the operator port", _operate, balancer, operator)
     await listening.wait()
     announce()
+
+
+async def _cause_to_stop(signals: AsyncIterator[signal.Signals], leave_with_stdin: bool) -> str:
+    """The first of: a signal; where we are told to mind it, the end of standard input, which whoever started us holds open."""
+    causes: list[str] = []
+    async with anyio.create_task_group() as waiting:
+
+        async def wait_for_signal() -> None:
+            async for number in signals:
+                causes.append(signal.Signals(number).name)
+                waiting.cancel_scope.cancel()
+                return
+
+        waiting.start_soon(wait_for_signal)
+        if leave_with_stdin:
+            await anyio.wait_readable(sys.stdin)
+            causes.append("standard input has ended")
+            waiting.cancel_scope.cancel()
+    return causes[0]
+
+
+async def _for_ever(what: str, run: Callable[..., Awaitable[None]], *arguments: object) -> None:
+    """A part that ends while the balancer serves takes the balancer with it: a process that looks alive and is not is worse."""
+    await run(*arguments)
+    await anyio.lowlevel.checkpoint()  # raises where we are being stopped, which is how these parts end
+    raise RuntimeError(f"{what} ended while the balancer was serving")
 
 
 async def _operate(balancer: Balancer, listener: socket.socket) -> None:

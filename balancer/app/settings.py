@@ -61,6 +61,7 @@ class BalancerSettings:
     lost_grace_ms: int = setting(
         1000, "time a runtime has to enroll again before its legs are lost", unit="ms", at_least=0, at_most=60_000
     )
+    leave_with_stdin: bool = setting(False, "leave when standard input ends: with whoever started this process, however it ended")
     sweep_interval_ms: int = setting(100, "how often silence is looked at", unit="ms", at_least=10, at_most=1000)
     min_sdk_version: str = setting("0.1.0", "older runtimes are refused at enrolment", not_empty=True)
 

@@ -84,6 +84,9 @@ def check_upgrade(request: h11.Request) -> Upgrade:
     if not is_key:
         raise HttpError(400, "bad_upgrade", "Sec-WebSocket-Key is not 16 bytes of base64")
     listed = {word.encode() for word in _words(values, b"connection")}
+    needed = sorted(name.decode() for name in listed if name == b"host" or name.startswith(b"sec-websocket-"))
+    if needed:
+        raise HttpError(400, "bad_upgrade", f"Connection lists {needed[0]}, which an upgrade needs end to end")
     session = values.get(SESSION_HEADER.encode())
     return Upgrade(
         target=bytes(request.target),

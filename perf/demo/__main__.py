@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import socket
 import sys
 import tempfile
@@ -51,7 +52,11 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-async def _demo(arguments: argparse.Namespace, recordings: list[Recording], screen: Console, logs: Path) -> dict[str, Any]:
+async def _demo(
+    arguments: argparse.Namespace, recordings: list[Recording], screen: Console, logs: Path, results: list[dict[str, Any]]
+) -> None:
+    """Shows the result and puts it into `results` as soon as the calls are over."""
+
     def told(text: str) -> None:
         screen.print(f"[dim]demo:[/dim] {text}")
 
@@ -65,6 +70,7 @@ async def _demo(arguments: argparse.Namespace, recordings: list[Recording], scre
         run = await make_calls(fleet, recordings, told)
         told("listening to the replies with the same recogniser")
         result = await report(run)
+        results.append(result)
         if arguments.json:
             sys.stdout.write(json.dumps(result) + "\n")
             sys.stdout.flush()
@@ -72,7 +78,6 @@ async def _demo(arguments: argparse.Namespace, recordings: list[Recording], scre
             present(Console(highlight=False), result)
         if not arguments.once:
             await _stay_up(fleet, screen)
-    return result
 
 
 async def _stay_up(fleet: LocalFleet, screen: Console) -> None:
@@ -84,23 +89,48 @@ async def _stay_up(fleet: LocalFleet, screen: Console) -> None:
     await anyio.sleep_forever()
 
 
+async def _until_told(
+    arguments: argparse.Namespace, recordings: list[Recording], screen: Console, logs: Path
+) -> list[dict[str, Any]]:
+    """Runs the demo until it is over or a signal ends it, in order. Answers its result, if it came so far."""
+    results: list[dict[str, Any]] = []
+    failures: list[Exception] = []
+    async with anyio.create_task_group() as group:
+
+        async def obey_signals() -> None:
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+                async for _ in signals:
+                    group.cancel_scope.cancel()
+
+        group.start_soon(obey_signals)
+        try:
+            await _demo(arguments, recordings, screen, logs, results)
+        except (ProgramFailed, ModelUnavailable, OSError) as error:
+            failures.append(error)
+        group.cancel_scope.cancel()
+    if failures:
+        raise failures[0]
+    return results
+
+
 def main() -> int:
     arguments = _arguments()
     screen = Console(stderr=True, highlight=False)
+    reason = "ended by a signal before its calls were over"
     try:
         recordings = read_recordings(arguments.wav)
         _need_free_ports(arguments)
         with tempfile.TemporaryDirectory(prefix="switchboard-demo-") as logs:
-            result = anyio.run(_demo, arguments, recordings, screen, Path(logs))
+            results = anyio.run(_until_told, arguments, recordings, screen, Path(logs))
+        if results:
+            return 0 if results[0]["ok"] else 1
     except (AudioFileError, ProgramFailed, ModelUnavailable, OSError) as error:
-        message = " ".join(str(error).split())
-        print(f"demo: {message}", file=sys.stderr)
-        if arguments.json:
-            print(json.dumps({"ok": False, "reason": message, "targets": [], "calls": []}))
-        return 1
-    except KeyboardInterrupt:
-        return 0
-    return 0 if result["ok"] else 1
+        reason = str(error)
+    message = " ".join(reason.split())
+    print(f"demo: {message}", file=sys.stderr)
+    if arguments.json:
+        print(json.dumps({"ok": False, "reason": message, "targets": [], "calls": []}))
+    return 1
 
 
 def _need_free_ports(arguments: argparse.Namespace) -> None:

@@ -38,9 +38,6 @@ async def report(run: DemoRun) -> dict[str, Any]:
         Target("transcript_word_error", word_error_rate(transcripts), "share", "<", 0.15),
         Target("reply_audio_word_error", word_error_rate(replies) if replies else None, "share", "<", 0.20),
         Target("replies_with_what_was_said", _share(read_back), "share", "==", 1.0),
-        Target(
-            "calls_that_ran_a_tool", _share([bool(call.result and call.result.tools) for call in answered]), "share", "==", 1.0
-        ),
         Target(f"of_first_{WAVE}_on_the_other_runtimes", len(elsewhere), "calls", "==", float(WAVE)),
         Target("started_beside_attempted_less_refused", books["started"] - (run.attempted - run.refused), "sessions", "==", 0.0),
         Target("active_at_the_end", books["active"], "sessions", "==", 0.0),

@@ -198,8 +198,8 @@ async def serve(settings: RuntimeSettings, log: FilteringBoundLogger) -> None:
                     parts.legs.listeners.insert(0, SharedLegs(shard))
                 async with anyio.create_task_group() as group:
                     group.start_soon(_obey_signals, runtime)
-                    if shard is not None:
-                        group.start_soon(_leave_with_the_supervisor, runtime, log)
+                    if settings.leave_with_stdin:
+                        group.start_soon(_leave_with_stdin, runtime, log)
                     await runtime.run(on_ready=lambda: _announce(runtime))
                     group.cancel_scope.cancel()
         finally:
@@ -219,10 +219,10 @@ def _shard_of(settings: RuntimeSettings) -> Iterator[Shard | None]:
     shard.release()  # not after a fault: then the legs that are left are the supervisor's to end
 
 
-async def _leave_with_the_supervisor(runtime: Runtime, log: FilteringBoundLogger) -> None:
-    """A supervisor holds its workers' standard input open; its end is the supervisor's, whatever ended it."""
+async def _leave_with_stdin(runtime: Runtime, log: FilteringBoundLogger) -> None:
+    """Whoever started us holds our standard input open; its end is theirs, whatever ended them."""
     await anyio.wait_readable(sys.stdin)
-    log.warning("the supervisor is gone")
+    log.warning("standard input has ended")
     runtime.leave()
 
 

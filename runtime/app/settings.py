@@ -93,6 +93,7 @@ class RuntimeSettings:
     )
     shared_memory: str = setting("", "file of the machine's shared counters; empty: made from machine_id, with workers only")
     shard: int = setting(-1, "this worker's part of the shared counters; given by the supervisor", at_least=-1)
+    leave_with_stdin: bool = setting(False, "leave when standard input ends: with whoever started this process, however it ended")
     log_level: str = setting("info", "lowest level that is written", one_of=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:

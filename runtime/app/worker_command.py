@@ -20,6 +20,7 @@ def worker_settings(settings: RuntimeSettings, machine_id: str, memory: Path, in
         settings,
         workers=1,
         shard=index,
+        leave_with_stdin=True,
         shared_memory=str(memory),
         machine_id=machine_id,
         runtime_id=f"{settings.runtime_id or machine_id}-{index + 1}",

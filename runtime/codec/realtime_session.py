@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, ServerVad, SessionSettings
+from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, OutOfRange, ServerVad, SessionSettings
 
 __all__ = ["InvalidSession", "merged", "shown"]
 
@@ -19,6 +19,7 @@ _ENCODING_BY_TYPE: Final = {name: encoding for encoding, name in _TYPE_BY_ENCODI
 _PCM_RATE_HZ: Final = 24_000
 """The only PCM rate that the protocol and its clients' types know."""
 _LONGEST_INSTRUCTIONS: Final = 16 * 1024
+_VAD_PATH: Final = "session.audio.input.turn_detection"
 
 
 class InvalidSession(ValueError):
@@ -26,7 +27,8 @@ class InvalidSession(ValueError):
 
     def __init__(self, parameter: str, value: object, allowed: str) -> None:
         self.parameter = parameter
-        super().__init__(f"{parameter} is {value!r}; allowed: {allowed}")
+        shown = repr(value) if not isinstance(value, int) or abs(value) < 10**12 else "a number of many digits"
+        super().__init__(f"{parameter} is {shown[:80]}; allowed: {allowed}")
 
 
 def merged(settings: SessionSettings, update: Mapping[str, Any]) -> SessionSettings:
@@ -40,7 +42,8 @@ def merged(settings: SessionSettings, update: Mapping[str, Any]) -> SessionSetti
     instructions = update.get("instructions")
     if instructions is not None:
         if not isinstance(instructions, str) or len(instructions) > _LONGEST_INSTRUCTIONS:
-            raise InvalidSession("session.instructions", "...", f"text of at most {_LONGEST_INSTRUCTIONS} characters")
+            kind = type(instructions).__name__ if not isinstance(instructions, str) else f"{len(instructions)} characters long"
+            raise InvalidSession("session.instructions", kind, f"text of at most {_LONGEST_INSTRUCTIONS} characters")
         changes["instructions"] = instructions
     audio = _object(update, "session.audio", "audio")
     for side, field in (("input", "input_format"), ("output", "output_format")):
@@ -73,7 +76,7 @@ def _format(wanted: Mapping[str, Any], path: str) -> AudioFormat:
 
 
 def _turn_detection(now: ServerVad | None, listening: Mapping[str, Any]) -> ServerVad | None:
-    path = "session.audio.input.turn_detection"
+    path = _VAD_PATH
     if listening["turn_detection"] is None:
         return None
     wanted = _object(listening, path, "turn_detection")
@@ -83,22 +86,38 @@ def _turn_detection(now: ServerVad | None, listening: Mapping[str, Any]) -> Serv
     try:
         return ServerVad(
             threshold=_number(wanted, "threshold", base.threshold),
-            prefix_padding_ms=int(_number(wanted, "prefix_padding_ms", base.prefix_padding_ms)),
-            silence_duration_ms=int(_number(wanted, "silence_duration_ms", base.silence_duration_ms)),
-            creates_response=bool(wanted.get("create_response", base.creates_response)),
-            interrupts_response=bool(wanted.get("interrupt_response", base.interrupts_response)),
+            prefix_padding_ms=_whole(wanted, "prefix_padding_ms", base.prefix_padding_ms),
+            silence_duration_ms=_whole(wanted, "silence_duration_ms", base.silence_duration_ms),
+            creates_response=_flag(wanted, "create_response", base.creates_response),
+            interrupts_response=_flag(wanted, "interrupt_response", base.interrupts_response),
         )
-    except ValueError as error:
-        raise InvalidSession(path, "...", str(error)) from None
+    except OutOfRange as error:
+        raise InvalidSession(f"{path}.{error.name}", error.value, error.allowed) from None
 
 
 def _number(holder: Mapping[str, Any], name: str, default: float) -> float:
     value = holder.get(name)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{name} is {value!r}; allowed: a number")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e9:
+        raise InvalidSession(f"{_VAD_PATH}.{name}", value, "a number below a thousand million")
     return float(value)
+
+
+def _whole(holder: Mapping[str, Any], name: str, default: int) -> int:
+    value = _number(holder, name, default)
+    if value != int(value):
+        raise InvalidSession(f"{_VAD_PATH}.{name}", value, "a whole number of milliseconds")
+    return int(value)
+
+
+def _flag(holder: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = holder.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise InvalidSession(f"{_VAD_PATH}.{name}", value, "true | false")
+    return value
 
 
 def shown(session_id: str, settings: SessionSettings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["ALLOWED_FORMATS", "PCM16_24K", "AudioEncoding", "AudioFormat", "ServerVad", "SessionSettings"]
+__all__ = ["ALLOWED_FORMATS", "PCM16_24K", "AudioEncoding", "AudioFormat", "OutOfRange", "ServerVad", "SessionSettings"]
 
 
 class AudioEncoding(StrEnum):
@@ -69,9 +69,19 @@ class ServerVad:
         _check("silence_duration_ms", self.silence_duration_ms, 100, 5_000)
 
 
+class OutOfRange(ValueError):
+    """A value is outside its range; the facts are attributes."""
+
+    def __init__(self, name: str, value: float, allowed: str) -> None:
+        self.name = name
+        self.value = value
+        self.allowed = allowed
+        super().__init__(f"{name} is {value:g}; allowed: {allowed}")
+
+
 def _check(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        raise ValueError(f"{name} is {value}; allowed: {low:g} to {high:g}")
+        raise OutOfRange(name, value, f"{low:g} to {high:g}")
 
 
 @dataclass(frozen=True, slots=True)
