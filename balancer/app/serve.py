@@ -18,6 +18,7 @@ import uvicorn
 
 from balancer.app.settings import BalancerSettings
 from balancer.app.wiring import Balancer, wire
+from balancer.dashboard.impatient_protocol import ImpatientProtocol
 from balancer.dashboard.operator_app import operator_app
 from protos.switchboard.v1 import registry_pb2_grpc
 from runtime.primitives.errors import Fault, VoiceError
@@ -132,7 +133,14 @@ async def _operate(balancer: Balancer, listener: socket.socket) -> None:
     """The operators' HTTP server. uvicorn's own signal handling is not used: signals are ours."""
     app = operator_app(balancer.documents, balancer.clock, balancer.metrics.render)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1, limit_concurrency=256
+        app,
+        http=ImpatientProtocol,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=1,
+        limit_concurrency=256,
     )
     server = uvicorn.Server(config)
     if not config.loaded:

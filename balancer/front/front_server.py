@@ -189,19 +189,10 @@ class FrontServer:
 
     @contextlib.contextmanager
     def _boundary(self, caller: HttpCaller) -> Iterator[None]:
-        """One caller's fault, or ours in serving it, never ends another's call. Cancelled when the caller leaves.
-
-        The root of a task: nothing escapes it, cancellation neither. grpc.aio may answer a cancelled call with a CancelledError
-        of its own making, which no anyio scope takes for its own; escaping, it would end the whole front. Where it is the front
-        itself that is cancelled, the task is over after this block anyhow.
-        """
-        with anyio.CancelScope() as scope:
-            caller.scope = scope
+        """One caller's fault, or ours in serving it, never ends another's call. Cancelled when the caller leaves."""
+        with anyio.CancelScope() as caller.scope:
             try:
                 yield
-            except asyncio.CancelledError:
-                if not scope.cancel_called and not caller.transport.is_closing():
-                    caller.answer(error_response(HttpError(503, "closing", "the request was abandoned", [("retry-after", "1")])))
             except Exception:
                 self._log.exception("a caller's request failed")
                 caller.answer(error_response(HttpError(500, "internal_error", "a fault of ours")))
@@ -217,6 +208,8 @@ class FrontServer:
                 self._refused(refused)
                 caller.answer(refusal_response(refused))
             else:
+                if caller.transport.is_closing():  # nobody is there to use the place
+                    self._placer.release(placement)
                 caller.answer(json_response(201, assignment_document(placement)))
 
     async def _upgrade(self, caller: HttpCaller, request: WholeRequest) -> None:

@@ -13,6 +13,7 @@ import grpc
 from balancer.fleet.channels import RuntimeChannels
 from balancer.fleet.fleet import Fleet, Seat
 from balancer.fleet.translate import snapshot_from_wire
+from balancer.fleet.unary import answer_of
 from balancer.routing.request import PlacementRequest, Priority
 from protos.switchboard.v1 import load_pb2, placement_pb2, placement_pb2_grpc
 from runtime.primitives.clock import Clock
@@ -97,7 +98,7 @@ class Reservations:
             door=placement_pb2.DOOR_RELAY if door is Door.RELAY else placement_pb2.DOOR_ASSIGN,
         )
         try:
-            answer = await stub.Reserve(message, timeout=self.timeout_s)
+            answer = await answer_of(stub.Reserve(message, timeout=self.timeout_s))
         except grpc.aio.AioRpcError as error:
             return self._failed(seat, number, error)
         if self._take_load(seat, answer):
@@ -135,7 +136,7 @@ class Reservations:
             placement_number=number,
         )
         try:
-            answer = await stub.Release(message, timeout=max(1.0, self.timeout_s))
+            answer = await answer_of(stub.Release(message, timeout=max(1.0, self.timeout_s)))
         except grpc.aio.AioRpcError:
             return False
         self._take_load(seat, answer)

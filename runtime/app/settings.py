@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from runtime.primitives.errors import SettingError
 from runtime.primitives.load_snapshot import CostClass
@@ -11,6 +13,7 @@ from runtime.primitives.settings import setting
 __all__ = ["ENVIRONMENT_PREFIX", "RuntimeSettings"]
 
 ENVIRONMENT_PREFIX = "SWITCHBOARD_RUNTIME"
+_VERSION: Final = re.compile(r"\d+(\.\d+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,12 @@ class RuntimeSettings:
     def __post_init__(self) -> None:
         if self.emergency_limit and self.emergency_limit < self.hard_limit:
             raise SettingError("emergency_limit", self.emergency_limit, f"0, or at least hard_limit ({self.hard_limit})")
+        if not _VERSION.fullmatch(self.version):
+            raise SettingError("version", self.version, "dotted whole numbers, for example 1.4.2")
+        for address in self.balancers:
+            host, _, port = address.rpartition(":")
+            if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
+                raise SettingError("balancers", address, "host:port with a port from 1 to 65535, comma separated")
 
     @property
     def adoption_limit(self) -> int:

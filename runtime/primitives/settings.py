@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class Allowed:
         if self.not_empty and not value:
             return False
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            if value != value:  # NaN compares false with every bound
+            if not math.isfinite(value):  # NaN compares false with every bound
                 return False
             if self.above is not None and not value > self.above:
                 return False

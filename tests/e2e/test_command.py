@@ -42,6 +42,9 @@ def test_help_helps(arguments: list[str], words: list[str]) -> None:
     ("arguments", "words"),
     [
         (["runtime", "--hard-limit", "0"], ["hard_limit", "0", "at least 1"]),
+        (["runtime", "--version", "x"], ["version", "'x'", "dotted whole numbers"]),
+        (["runtime", "--balancers", "somewhere"], ["balancers", "somewhere", "host:port"]),
+        (["runtime", "--idle-s", "inf"], ["idle_s", "inf", "above 0"]),
         (["runtime", "--agent", "no.such:Agent"], ["agent", "no.such:Agent", "module:Class"]),
         (["balancer", "--target-utilisation", "nan"], ["target_utilisation", "nan", "at most 1"]),
         (["balancer", "--lease-ttl-ms", "1000"], ["lease_ttl_ms", "1000", "heartbeat"]),

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 import websockets
@@ -19,6 +20,12 @@ from tests.balancer.support.fake_runtime import FakeRuntime
 from tests.balancer.support.running import Running, running, until
 
 pytestmark = pytest.mark.anyio
+
+_UPGRADE_TEXT = (
+    b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+_ASSIGN_TEXT = b"POST /v1/assignments HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 
 
 @contextlib.asynccontextmanager
@@ -443,3 +450,38 @@ async def test_a_drain_lets_calls_finish_and_then_closes_with_1012() -> None:
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1012
         assert service.balancer.front.statistics()["connections"] == 0
+
+
+@pytest.mark.parametrize("request_text", [_UPGRADE_TEXT, _ASSIGN_TEXT], ids=["upgrade", "assignment"])
+async def test_callers_who_hang_up_while_they_are_placed_harm_nobody_else(request_text: bytes) -> None:
+    """grpc.aio answers a cancelled call with a CancelledError of its own now and then, which once ended the whole front."""
+    # Room for all: what is held for callers who left is the ticket's to free, and not the point here.
+    roomy = FakeRuntime("r1", hard_limit=1000)
+    async with fleet_of(roomy, cold_allowance=1000) as service, connect(service.url) as bystander:
+        host, port = service.host, service.port
+        for hang_up in range(200):
+            async with await anyio.connect_tcp(host, port) as impatient:
+                await impatient.send(request_text)
+                for _ in range(hang_up % 25):  # a little later each time, so that every moment of a placement is met
+                    await anyio.lowlevel.checkpoint()
+        await bystander.send("still here?")
+        assert await bystander.recv() == "still here?"
+        async with connect(service.url) as fresh:
+            await fresh.send("and I?")
+            assert await fresh.recv() == "and I?"
+        counts = service.balancer.placer.counts
+        await until(lambda: service.balancer.placer.being_placed == 0)
+        assert counts.attempted == counts.placed + sum(counts.refused.values()) + counts.abandoned
+
+
+@pytest.mark.parametrize("word", ["host", "sec-websocket-key", "Sec-WebSocket-Version"])
+async def test_a_connection_header_cannot_take_away_what_an_upgrade_needs(word: str) -> None:
+    async with fleet_of(FakeRuntime("r1")) as service:
+        text = _UPGRADE_TEXT.replace(b"Connection: Upgrade", b"Connection: Upgrade, " + word.encode())
+        async with await anyio.connect_tcp(service.host, service.port) as stream:
+            await stream.send(text)
+            with anyio.fail_after(20):
+                answer = await stream.receive()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert word.lower().encode() in answer
+        assert service.balancer.placer.counts.attempted == 0
