@@ -93,8 +93,20 @@ def test_what_is_no_event_is_answered(text: str) -> None:
         ({"input": {"format": {"type": "audio/pcm", "rate": 16000}}}, ["session.audio.input.format.rate", "16000", "24000"]),
         ({"output": {"format": {"type": "audio/mp3"}}}, ["session.audio.output.format.type", "audio/pcmu"]),
         ({"input": {"turn_detection": {"type": "psychic"}}}, ["server_vad"]),
-        ({"input": {"turn_detection": {"type": "server_vad", "threshold": 7}}}, ["threshold is 7"]),
+        (
+            {"input": {"turn_detection": {"type": "server_vad", "threshold": 7}}},
+            ["session.audio.input.turn_detection.threshold is 7.0", "0.05 to 0.95"],
+        ),
         ({"input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": "long"}}}, ["silence_duration_ms"]),
+        (
+            {"input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": 10**400}}},
+            ["silence_duration_ms", "many digits"],
+        ),
+        (
+            {"input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": 500.5}}},
+            ["silence_duration_ms", "whole number"],
+        ),
+        ({"input": {"turn_detection": {"type": "server_vad", "create_response": "false"}}}, ["create_response", "true | false"]),
         ("loud", ["session.audio"]),
     ],
 )
