@@ -23,7 +23,7 @@ _RATE_HZ: Final = 16_000
 _OPEN_S: Final = 15.0
 _CLOSE_S: Final = 5.0
 _OUTGOING: Final = 256
-"""Messages that may wait for gRPC to take them: ten seconds of audio at 40 ms; a line that is behind by more is broken."""
+"""Messages that may wait for gRPC to take them: fifteen seconds of audio at 60 ms; a line that is behind by more is broken."""
 _FORMAT: Final = pb.AudioFormat(encoding=pb.AUDIO_ENCODING_PCM16, sample_rate_hz=_RATE_HZ)
 _REFUSED: Final = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE})
 

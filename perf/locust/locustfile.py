@@ -46,7 +46,7 @@ def _add_options(parser: LocustArgumentParser) -> None:
         group.add_argument(f"--{field.name.replace('_', '-')}", type=float, default=field.default)
     group.add_argument("--grpc-share", type=float, default=0.3, help="share of callers over gRPC, 0 to 1")
     group.add_argument("--agent", default="front-desk", help="whom gRPC callers ask for")
-    group.add_argument("--frame-ms", type=int, default=40, help="audio in a message")
+    group.add_argument("--frame-ms", type=int, default=60, help="audio in a message")
     group.add_argument("--plan-seed", type=int, default=1, help="of what callers do")
     group.add_argument("--records", default="", help="file that gets one JSON line a session")
 

@@ -1,6 +1,6 @@
 """`make soak`: a local fleet on synthetic engines, Locust callers on both wires, and what came of them.
 
-    python -m perf.locust.soak --json --seconds 60 --users 15
+    python -m perf.locust.soak --json --seconds 60 --users 10
 
 One JSON object: targets with values, the distribution of sessions over runtimes, wrong placements, start-up and first audio, and
 every counter that did not return to zero. Draws the run to a PNG. Exit status 1 where a target is missed.

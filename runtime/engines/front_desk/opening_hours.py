@@ -35,7 +35,7 @@ _ASKS: Final = re.compile(
     r"\b(?:when|what time|how late|how early|how long|until|till)\b.*\b(?:open|opens|opening|close|closes|closing|closed|shut)\b"
     r"|\b(?:are|is|will) (?:you|it|they|the (?:restaurant|kitchen|office|place)) (?:\w+ ){0,2}(?:open|closed)\b"
     r"|\b(?:do|does) (?:you|it|they|the (?:restaurant|kitchen|office|place)) (?:\w+ ){0,2}(?:open|close)\b"
-    r"|\b(?:opening|business|office) (?:hours|times)\b"
+    r"|\b(?:opening|business|office|closing) (?:hours?|times?)\b"
     r"|\bwhat\b.*\bhours\b|\byour hours\b"
 )
 _DAY: Final = re.compile(rf"\b(?:((?:next )?(?:{'|'.join(DAYS)}))s?|({'|'.join(RELATIVE_DAYS)}))\b")
@@ -45,6 +45,8 @@ def asks_for_hours(plain_text: str) -> bool:
     """
     >>> asks_for_hours("when are you open on saturday ,"), asks_for_hours("i left the window open ,")
     (True, False)
+    >>> asks_for_hours("what 's your opening hour on sunday ?")
+    True
     """
     return _ASKS.search(plain_text) is not None
 
