@@ -194,7 +194,7 @@ def _plot(details: dict[str, Any], file: Path) -> None:
         axis.set(xlabel=f"writers ({kind})", yscale="log", title=kind)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("CPU ns a start and end")
-    axes[1].legend()
+    axes[0].legend()
     figure.tight_layout()
     figure.savefig(file, dpi=110)
 

@@ -7,6 +7,7 @@ exactly 0 everywhere, and the reasons must add up to the sessions.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -28,7 +29,7 @@ from perf.faults.plan import Connection, Ending, count_endings, make_plan
 from perf.faults.residue import ProcessResidue, residue_of
 from perf.fleet import LocalFleet
 from perf.polling import until
-from perf.processes import Program, running
+from perf.processes import Program, ProgramFailed, running
 from perf.targets import Target, all_met, as_json
 from runtime.app.machine_memory import MachineMemory
 from runtime.primitives.rng import SeededRng
@@ -129,7 +130,9 @@ async def _warm_up(site: _Site) -> dict[str, ProcessResidue]:
     return {name: await residue_of(pid, site.supervisor, name) for name, pid in site.pids().items()}
 
 
-async def run(connections: int, kills: int, seed: int, ports: tuple[int, int]) -> dict[str, Any]:
+async def run(
+    connections: int, kills: int, seed: int, ports: tuple[int, int], quiescence_s: float = _QUIESCENCE_S
+) -> dict[str, Any]:
     """The whole run as one JSON-ready object."""
     plan = make_plan(connections, _WORKERS, SeededRng(seed))
     with tempfile.TemporaryDirectory(prefix="switchboard-faults-") as name:
@@ -141,8 +144,11 @@ async def run(connections: int, kills: int, seed: int, ports: tuple[int, int]) -
                 await reader.wait_ready()
                 outcomes = await _make_all(site, plan, kills)
                 read = await reader.end_input()
-            fleet = await site.fleet.wait_for("quiet books", _is_quiet, _QUIESCENCE_S)
-            await until(lambda: site.memory.totals().active == 0, _QUIESCENCE_S)
+            # Where it does not become quiet the targets say what is left.
+            with contextlib.suppress(ProgramFailed, TimeoutError):
+                await site.fleet.wait_for("quiet books", _is_quiet, quiescence_s)
+                await until(lambda: site.memory.totals().active == 0, quiescence_s)
+            fleet = await site.fleet.document("/v1/fleet")
             after = {name: await residue_of(pid, site.supervisor, name) for name, pid in site.pids().items()}
             totals, named = site.memory.totals(), len(site.memory.live())
     started = totals.started - warm.started
