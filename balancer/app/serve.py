@@ -22,13 +22,13 @@ from balancer.dashboard.impatient_protocol import ImpatientProtocol
 from balancer.dashboard.operator_app import operator_app
 from protos.switchboard.v1 import registry_pb2_grpc
 from runtime.primitives.errors import Fault, VoiceError
+from runtime.wire.keepalive import probing
 
 __all__ = ["PortUnavailable", "serve"]
 
 _SERVER_OPTIONS = (
     ("grpc.so_reuseport", 0),  # a second balancer on the same port must fail, not share it
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 3_000),
+    *probing(10_000, 3_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )

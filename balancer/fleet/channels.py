@@ -8,6 +8,7 @@ from typing import Final
 import grpc
 
 from runtime.primitives.clock import NS_PER_S
+from runtime.wire.keepalive import probing
 
 __all__ = ["RuntimeChannels"]
 
@@ -17,8 +18,7 @@ _OPTIONS: Final = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Half-open peers are found by our own probes, also while no call is open.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 3_000),
+    *probing(10_000, 3_000),
     ("grpc.enable_http_proxy", 0),
 )
 

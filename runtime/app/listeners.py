@@ -18,14 +18,13 @@ from runtime.load.report_service import LoadReportService
 from runtime.transport.converse_service import ConverseService
 from runtime.transport.http_server import listen
 from runtime.transport.placement_service import PlacementService
+from runtime.wire.keepalive import probing
 
 __all__ = ["bind", "make_server", "open_agent_check"]
 
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),  # a taken port is an error, never shared by chance
     ("grpc.max_receive_message_length", 1024 * 1024),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )
@@ -33,7 +32,8 @@ _OPTIONS: Final = (
 
 def make_server(parts: Parts, reports: LoadReportService, orca: OrcaService, healthy: health.aio.HealthServicer) -> aio.Server:
     """The gRPC server with every service of a runtime; not yet bound."""
-    server = aio.server(options=_OPTIONS)
+    ping_ms = max(1, int(parts.settings.ping_interval_s * 1_000))
+    server = aio.server(options=(*_OPTIONS, *probing(ping_ms, ping_ms)))
     converse = ConverseService(parts.calls, parts.places, parts.settings.first_message_s, parts.snapshot)
     placement = PlacementService(parts.calls, parts.snapshot, parts.admission.release_placement, parts.admission.release)
     voice_pb2_grpc.add_VoiceAgentServicer_to_server(converse, server)

@@ -25,6 +25,7 @@ from runtime.primitives.ids import SessionId
 from runtime.primitives.load_snapshot import CostClass, RuntimeState
 from runtime.primitives.rng import Rng
 from runtime.session.ledger import LegChange, LegEvent
+from runtime.wire.keepalive import probing
 
 __all__ = ["Enrollment", "Membership"]
 
@@ -209,8 +210,7 @@ class Enrollment:
 
 
 _CHANNEL_OPTIONS: Final = (
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
+    *probing(10_000, 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_reconnect_backoff_ms", 1_000),

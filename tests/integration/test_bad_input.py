@@ -18,6 +18,7 @@ import pytest
 from anyio.abc import SocketStream
 from grpc import aio
 
+from perf.faults.silent_hop import silent_hop
 from protos.switchboard.v1 import load_pb2, placement_pb2, placement_pb2_grpc, registry_pb2, registry_pb2_grpc, voice_pb2_grpc
 from protos.switchboard.v1 import voice_pb2 as pb
 from runtime.primitives.reasons import EndReason
@@ -330,6 +331,20 @@ async def grpc_a_caller_that_connects_and_says_nothing(at: Site) -> None:
         assert "first message" in text
 
 
+async def grpc_a_half_open_caller(at: Site) -> None:
+    """The network between loses everything and says nothing."""
+    async with (
+        at.ending(EndReason.CONNECTION_LOST),
+        silent_hop(at.grpc_address) as hop,
+        aio.insecure_channel(hop.address) as channel,
+    ):
+        stream = voice_pb2_grpc.VoiceAgentStub(channel).Converse()
+        await stream.write(config())
+        await until(lambda: at.enrolled.local.ledger.active == 1)
+        hop.fall_silent()
+        await at.enrolled.local.until_empty()
+
+
 async def grpc_an_unknown_agent(at: Site) -> None:
     async with at.ending():
         wanted = pb.SessionConfig(agent="nobody", input_format=PCM16_24K)
@@ -394,6 +409,7 @@ GRPC_CASES: tuple[Callable[[Site], Awaitable[None]], ...] = (
     grpc_an_oversized_chunk,
     grpc_audio_in_a_wrong_format,
     grpc_a_caller_that_connects_and_says_nothing,
+    grpc_a_half_open_caller,
     grpc_an_unknown_agent,
     grpc_a_caller_that_never_reads,
     grpc_a_duplicate_session_id,
