@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import struct
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Self, TypeAlias
 
 import anyio
 from anyio.abc import SocketStream
 from grpc import aio
 
 from perf.faults.plan import Connection, Ending, Wire
+from perf.faults.silent_hop import silent_hop
 from protos.switchboard.v1 import voice_pb2 as pb
 from protos.switchboard.v1 import voice_pb2_grpc
 
 __all__ = ["Callers", "Outcome"]
 
+_Stream: TypeAlias = aio.StreamStreamCall[pb.ConverseRequest, pb.ConverseResponse]
 Outcome = str
-"""started: the server has acknowledged the session; unanswered: it went before; refused: it gave no place; other: not tried."""
+"""started: the server has acknowledged the session; unanswered: it went before; refused: it gave no place; other: not tried;
+overdue: the server neither answered nor ended it in time."""
 _PATIENCE_S: Final = 30.0
+_OWN_CONNECTION: Final = (("grpc.max_reconnect_backoff_ms", 500), ("grpc.use_local_subchannel_pool", 1))
+_ON_ITS_WAY_S: Final = 0.05
+"""A gRPC call that is cancelled at once never leaves the process."""
 _MASK: Final = b"\x00\x00\x00\x00"
 _UPDATE: Final = b'{"type":"session.update","session":{"type":"realtime"}}'
 _PCM16K: Final = pb.AudioFormat(encoding=pb.AUDIO_ENCODING_PCM16, sample_rate_hz=16_000)
@@ -32,26 +39,45 @@ def _frame(opcode: int, payload: bytes) -> bytes:
 
 
 class Callers:
-    """Makes the planned connections. `hold` is awaited by those that stay."""
+    """Makes the planned connections. `hold` is awaited by those that stay. Addresses, host:port, are by worker.
 
-    def __init__(self, http: list[tuple[str, int]], channels: list[aio.Channel], hold: Callable[[], Awaitable[None]]) -> None:
+    One gRPC channel a worker serves all calls but those that lose their network. Use as a context manager.
+    """
+
+    def __init__(self, http: list[str], grpc: list[str], hold: Callable[[], Awaitable[None]]) -> None:
         self._http = http
-        self._stubs = [voice_pb2_grpc.VoiceAgentStub(channel) for channel in channels]
+        self._grpc_addresses = grpc
         self._hold = hold
+        self._stack = contextlib.AsyncExitStack()
+        self._stubs: list[voice_pb2_grpc.VoiceAgentAsyncStub] = []
+
+    async def __aenter__(self) -> Self:
+        for address in self._grpc_addresses:
+            channel = await self._stack.enter_async_context(aio.insecure_channel(address, options=_OWN_CONNECTION))
+            self._stubs.append(voice_pb2_grpc.VoiceAgentStub(channel))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stubs.clear()
+        await self._stack.aclose()
 
     async def make(self, connection: Connection) -> Outcome:
         """One connection from its beginning to its end. A worker that dies under it is no error."""
         try:
-            with anyio.fail_after(_PATIENCE_S * 4):
-                if connection.wire is Wire.GRPC:
-                    return await self._grpc(connection)
-                return await self._websocket(connection)
+            with anyio.fail_after(math.inf if connection.ending is Ending.STAY else _PATIENCE_S):
+                if connection.wire is Wire.WEBSOCKET:
+                    return await self._websocket(connection)
+                if connection.ending is Ending.HALF_OPEN:
+                    return await self._grpc_half_open(connection)
+                return await self._grpc(connection)
+        except TimeoutError:
+            return "overdue"
         except (OSError, anyio.BrokenResourceError, anyio.EndOfStream, anyio.ClosedResourceError, aio.AioRpcError):
             return "unanswered"
 
     async def _websocket(self, connection: Connection) -> Outcome:
-        host, port = self._http[connection.worker]
-        async with await anyio.connect_tcp(host, port) as stream:
+        host, _, port = self._http[connection.worker].rpartition(":")
+        async with await anyio.connect_tcp(host, int(port)) as stream:
             if connection.ending is Ending.GARBAGE:
                 await stream.send(bytes((connection.number * 7 + step) % 256 for step in range(64)))
                 return "other"
@@ -92,16 +118,16 @@ class Callers:
     async def _grpc(self, connection: Connection) -> Outcome:
         stream = self._stubs[connection.worker].Converse()
         if connection.ending is Ending.SILENT:
+            await anyio.sleep(_ON_ITS_WAY_S)
             stream.cancel()
             return "other"
         if connection.ending is Ending.GARBAGE:
             await stream.write(pb.ConverseRequest(text="before the configuration"))
             await _read_out(stream)
             return "other"
-        config = pb.SessionConfig(session_id=f"f-{connection.number}", input_format=_PCM16K)
-        await stream.write(pb.ConverseRequest(config=config))
-        first: object = await stream.read()
-        if not isinstance(first, pb.ConverseResponse):
+        config = _config(connection)
+        await stream.write(config)
+        if not await _is_answered(stream):
             return "refused"
         match connection.ending:
             case Ending.CLOSE:
@@ -111,7 +137,7 @@ class Callers:
                 await stream.done_writing()
                 await _read_out(stream)
             case Ending.BREACH:
-                await stream.write(pb.ConverseRequest(config=config))
+                await stream.write(config)
                 await _read_out(stream)
             case Ending.STAY:
                 await self._hold()
@@ -119,6 +145,27 @@ class Callers:
             case _:
                 stream.cancel()
         return "started"
+
+    async def _grpc_half_open(self, connection: Connection) -> Outcome:
+        """Of a connection of its own, since what befalls it befalls all calls on it."""
+        address = self._grpc_addresses[connection.worker]
+        async with silent_hop(address) as hop, aio.insecure_channel(hop.address, options=_OWN_CONNECTION) as channel:
+            stream = voice_pb2_grpc.VoiceAgentStub(channel).Converse()
+            await stream.write(_config(connection))
+            if not await _is_answered(stream):
+                return "refused"
+            hop.fall_silent()
+            await hop.until_far_hung_up()
+            return "started"
+
+
+def _config(connection: Connection) -> pb.ConverseRequest:
+    return pb.ConverseRequest(config=pb.SessionConfig(session_id=f"f-{connection.number}", input_format=_PCM16K))
+
+
+async def _is_answered(stream: _Stream) -> bool:
+    first: object = await stream.read()
+    return isinstance(first, pb.ConverseResponse)
 
 
 async def _until(stream: SocketStream, heard: bytearray, mark: bytes) -> bytearray:
@@ -134,7 +181,7 @@ async def _drain(stream: SocketStream) -> None:
             await stream.receive()
 
 
-async def _read_out(stream: aio.StreamStreamCall[pb.ConverseRequest, pb.ConverseResponse]) -> None:
+async def _read_out(stream: _Stream) -> None:
     with contextlib.suppress(aio.AioRpcError):
         while await stream.read() is not aio.EOF:
             pass

@@ -29,7 +29,7 @@ class Ending(StrEnum):
     BREACH = "breach"
     """The caller breaks the wire's contract."""
     HALF_OPEN = "half_open"
-    """The caller is there no more, and nothing tells so (WebSocket: pings stay unanswered)."""
+    """The caller is there no more, and nothing tells so: pings stay unanswered (gRPC: the network loses everything)."""
     STAY = "stay"
     """Held until a worker is killed or the run's end closes it."""
     SILENT = "silent"
@@ -62,15 +62,11 @@ class Connection:
 
 
 def make_plan(connections: int, workers: int, rng: Rng) -> list[Connection]:
-    """So many connections, each an independent draw. Half-open peers exist on WebSocket only: gRPC's own keepalive needs a
-    silent network to be seen."""
+    """So many connections, each an independent draw."""
     plan = []
     for number in range(connections):
         wire = Wire.GRPC if rng.random() < 0.4 else Wire.WEBSOCKET
-        ending = _draw(rng.random())
-        if ending is Ending.HALF_OPEN:
-            wire = Wire.WEBSOCKET
-        plan.append(Connection(number, wire, ending, int(rng.random() * workers)))
+        plan.append(Connection(number, wire, _draw(rng.random()), int(rng.random() * workers)))
     return plan
 
 

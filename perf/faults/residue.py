@@ -1,4 +1,4 @@
-"""What a worker still holds: ledger entries, reservations, file descriptors, tasks."""
+"""What a worker still holds: ledger entries, reservations, file descriptors, tasks; and what this process still holds of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import urllib.request
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import anyio
 from perf.fleet import get_json
 from perf.processes import Program
 
-__all__ = ["ProcessResidue", "residue_of"]
+__all__ = ["ProcessResidue", "connections_to", "residue_of"]
 
 _ESTABLISHED = "01"
 _TASKS = re.compile(r"^switchboard_runtime_tasks ([0-9.]+)", re.MULTILINE)
@@ -32,41 +33,34 @@ class ProcessResidue:
         return asdict(self)
 
 
-async def residue_of(pid: int, supervisor: Program, runtime_id: str, balancer_pid: int) -> ProcessResidue:
-    """Asks a worker over HTTP and looks at its descriptors; the asking itself counts the same each time.
-
-    Connections of the balancer are not counted: its gRPC channel keeps one or two to a worker, as it sees fit, whatever calls do.
-    """
+async def residue_of(pid: int, supervisor: Program, runtime_id: str) -> ProcessResidue:
+    """Counts a worker's descriptors, then asks it over HTTP, which leaves one for a moment: do not look twice without a pause."""
+    files = len(os.listdir(f"/proc/{pid}/fd"))
     base = next(str(each["http"]) for each in supervisor.ready["workers"] if each["runtime_id"] == runtime_id)
     load = await anyio.to_thread.run_sync(get_json, f"{base}/v1/load")
     metrics = await anyio.to_thread.run_sync(_text, f"{base}/metrics")
     found = _TASKS.search(metrics)
     assert found, "a worker tells its tasks"
-    files = len(os.listdir(f"/proc/{pid}/fd")) - _connections_between(pid, balancer_pid)
     return ProcessResidue(int(load["active"]), int(load["reserved"]), files, int(float(found.group(1))))
 
 
-def _connections_between(pid: int, peer_pid: int) -> int:
-    """Established loopback connections that both processes hold an end of; told by their ports, since one end may be an IPv6
-    socket that speaks IPv4."""
-    own, peers = _sockets(pid), _sockets(peer_pid)
-    ends: dict[str, set[tuple[str, str]]] = {"own": set(), "peer": set()}
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+def connections_to(ports: Collection[int]) -> int:
+    """Established connections that this process holds to these ports; while there is one, its other end is no leak."""
+    own = _own_sockets()
+    count = 0
+    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:
-            _, local, remote, state, *_, inode = line.split()[:10]
-            ports = local.rpartition(":")[2], remote.rpartition(":")[2]
-            if state == _ESTABLISHED and f"socket:[{inode}]" in own:
-                ends["own"].add(ports)
-            elif state == _ESTABLISHED and f"socket:[{inode}]" in peers:
-                ends["peer"].add((ports[1], ports[0]))
-    return len(ends["own"] & ends["peer"])
+            _, _, remote, state, *_, inode = line.split()[:10]
+            is_there = int(remote.rpartition(":")[2], 16) in ports
+            count += is_there and state == _ESTABLISHED and f"socket:[{inode}]" in own
+    return count
 
 
-def _sockets(pid: int) -> set[str]:
+def _own_sockets() -> set[str]:
     found = set()
-    for name in os.listdir(f"/proc/{pid}/fd"):
+    for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # closed since it was listed
-            found.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+            found.add(os.readlink(f"/proc/self/fd/{name}"))
     return found
 
 

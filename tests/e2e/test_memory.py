@@ -7,7 +7,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from grpc import aio
 
 from perf.bench.machine import process_rss_bytes
 from perf.faults.callers import Callers
@@ -27,9 +26,8 @@ async def test_five_thousand_short_calls_grow_nothing(tmp_path: Path) -> None:  
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(running("runtime", "runtime", arguments, log=tmp_path / "runtime.log"))
         ready = await runtime.wait_ready()
-        host, _, port = str(ready["http"]).removeprefix("http://").partition(":")
-        channel = await stack.enter_async_context(aio.insecure_channel(str(ready["grpc"])))
-        callers = Callers([(host, int(port))], [channel], anyio.Event().wait)
+        http = str(ready["http"]).removeprefix("http://")
+        callers = await stack.enter_async_context(Callers([http], [str(ready["grpc"])], anyio.Event().wait))
 
         async def call_many(first: int, count: int) -> None:
             numbers = iter(range(first, first + count))
