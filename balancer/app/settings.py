@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from balancer.capacity.effective_capacity import CapacityRule
 from balancer.fleet.membership import MembershipRule
+from balancer.routing.load_rule import LoadRule
+from balancer.routing.overload import OverloadRule
 from balancer.routing.policies import POLICIES
 from balancer.routing.version import parse_version
 from runtime.primitives.errors import SettingError
@@ -37,9 +39,20 @@ class BalancerSettings:
         4, "effective capacity of a runtime without sessions", unit="sessions", at_least=0, at_most=100_000
     )
 
+    learns_capacity: bool = setting(True, "capacity from what reports show of CPU against sessions; else R1's formula alone")
+    mean_life_s: float = setting(
+        180.0, "usual length of a call, until ends tell better", unit="s", at_least=1.0, at_most=86_400.0
+    )
+    talk_margin: float = setting(1.0, "standard deviations of talk that the target leaves room for", at_least=0.0, at_most=6.0)
+    overload_low: float = setting(
+        0.80, "load of the fleet from which low priority is refused", unit="share", above=0.0, at_most=2.0
+    )
+    overload_normal: float = setting(0.95, "the same for normal priority", unit="share", above=0.0, at_most=2.0)
+    overload_high: float = setting(1.0, "the same for high priority", unit="share", above=0.0, at_most=2.0)
+
     report_interval_ms: int = setting(1000, "wanted interval of load reports", unit="ms", at_least=100, at_most=60_000)
     report_max_age_ms: int = setting(
-        3000, "an older report is not decided on; three intervals, so that one lost report is harmless", unit="ms",
+        10_000, "an older report is not decided on; its word fades from three report intervals to ten", unit="ms",
         at_least=200, at_most=600_000,
     )  # fmt: skip
     heartbeat_interval_ms: int = setting(1000, "what runtimes are told to beat at", unit="ms", at_least=50, at_most=60_000)
@@ -102,11 +115,26 @@ class BalancerSettings:
             raise SettingError(
                 "report_max_age_ms", self.report_max_age_ms, f"at least 2 x report_interval_ms = {2 * self.report_interval_ms}"
             )
+        if not self.overload_low <= self.overload_normal <= self.overload_high:
+            shown = f"{self.overload_low}, {self.overload_normal}, {self.overload_high}"
+            raise SettingError("overload_low, overload_normal, overload_high", shown, "in this order, none below the one before")
         if parse_version(self.min_sdk_version) is None:
             raise SettingError("min_sdk_version", self.min_sdk_version, "dotted integers")
 
     def capacity_rule(self) -> CapacityRule:
         return CapacityRule(self.target_utilisation, self.window_s, self.scaler, self.cold_allowance)
+
+    def load_rule(self) -> LoadRule:
+        return LoadRule(
+            capacity=self.capacity_rule(),
+            report_interval_s=self.report_interval_ms / 1000,
+            mean_life_s=self.mean_life_s,
+            z=self.talk_margin,
+            learns_capacity=self.learns_capacity,
+        )
+
+    def overload_rule(self) -> OverloadRule:
+        return OverloadRule(self.overload_low, self.overload_normal, self.overload_high)
 
     def membership_rule(self) -> MembershipRule:
         return MembershipRule(

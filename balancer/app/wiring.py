@@ -15,7 +15,8 @@ from balancer.fleet.fleet import BalancerLife, Fleet, FleetEvent
 from balancer.fleet.fleet_sweep import FleetSweep
 from balancer.fleet.registry_service import RegistryService
 from balancer.fleet.report_watch import ReportWatch
-from balancer.front.front_server import FrontRule, FrontServer
+from balancer.front.front_rule import FrontRule
+from balancer.front.front_server import FrontServer
 from balancer.front.relay import RelayRule
 from balancer.placement.placer import Placer
 from balancer.placement.releases import Releases
@@ -60,13 +61,13 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     def watch_failed(runtime_id: str, status: str) -> None:
         log.warning("report watch ended", runtime_id=runtime_id, status=status)
 
-    fleet = Fleet(life, settings.capacity_rule(), settings.membership_rule(), now_ns, observe)
+    fleet = Fleet(life, settings.load_rule(), settings.membership_rule(), now_ns, observe)
     channels = RuntimeChannels()
     watch = ReportWatch(fleet, channels, clock, rng, settings.report_interval_ms, watch_failed)
     registry = RegistryService(fleet, watch, clock, settings.min_sdk_version)
     reservations = Reservations(fleet, channels, clock, settings.reserve_timeout_ms / 1000)
     releases = Releases(reservations, rng)
-    router = Router(POLICIES[settings.policy](), settings.report_max_age_ms * NS_PER_MS)
+    router = Router(POLICIES[settings.policy](), settings.report_max_age_ms * NS_PER_MS, overload=settings.overload_rule())
     metrics = BalancerMetrics(clock)
     placer = Placer(fleet, router, reservations, releases, DecisionLog(settings.decision_log_size), metrics, clock, rng)
     documents = Documents(fleet, placer, now_ns)

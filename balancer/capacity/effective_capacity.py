@@ -15,7 +15,12 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["MINIMUM_UTILISATION", "CapacityRule", "effective_capacity"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MINIMUM_UTILISATION", "CapacityRule", "effective_capacities", "effective_capacity"]
+
+Floats = NDArray[np.float64]
 
 MINIMUM_UTILISATION: Final = 0.01
 """A runtime that looks idler than this counts as this: a cost of zero would promise endless capacity."""
@@ -63,3 +68,12 @@ def effective_capacity(active: int, utilisation: float, hard_limit: int, rule: C
     cost = used / rate
     additional_rate = max(0.0, (target - used) / (cost * rule.scaler))
     return min(active + additional_rate * rule.window_s, float(hard_limit))
+
+
+def effective_capacities(active: Floats, utilisation: Floats, hard_limit: Floats, rule: CapacityRule) -> Floats:
+    """The same for many runtimes at once, `utilisation` finite."""
+    target = rule.target_utilisation
+    used = np.maximum(utilisation, MINIMUM_UTILISATION)
+    busy = active + active * np.maximum(0.0, target / used - 1.0) / rule.scaler  # R1 with the window cancelled
+    idle = np.where(utilisation < target, float(rule.cold_allowance), 0.0)
+    return np.minimum(np.where(active == 0.0, idle, busy), hard_limit)

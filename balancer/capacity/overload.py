@@ -1,7 +1,13 @@
-"""Overload of one runtime: a latch with two thresholds, so that a load at the edge does not flap.
+"""Overload of one runtime: a latch with two thresholds a priority, so that a load at the edge does not flap.
 
-The load here is `utilisation / target`. Session counts are left to the hard limit and the effective capacity: they are exact,
-so they need no hysteresis, and a small full runtime must get a new call as soon as one ends.
+    priority     gets nothing new above     again below
+    low          0.8                        0.7
+    normal       0.9                        0.8
+    high         1.0                        0.9
+
+The load here is `utilisation / target`: what the meter shows. What is committed (sessions against capacity) is bounded apart,
+exactly and at once, by the effective capacity and the hard limit: counts need no hysteresis, and a small full runtime must get
+a new call as soon as one ends.
 """
 
 from __future__ import annotations
@@ -10,22 +16,23 @@ from typing import Final
 
 __all__ = ["OVERLOAD_OFF_BELOW", "OVERLOAD_ON_ABOVE", "OverloadLatch"]
 
-OVERLOAD_ON_ABOVE: Final = 0.9
-OVERLOAD_OFF_BELOW: Final = 0.8
+OVERLOAD_ON_ABOVE: Final = (0.8, 0.9, 1.0)
+"""Low, normal, high."""
+OVERLOAD_OFF_BELOW: Final = (0.7, 0.8, 0.9)
 
 
 class OverloadLatch:
-    """On above 0.9, off again below 0.8, unchanged between and while the load is unknown."""
+    """`level`: how many priorities, lowest first, get nothing new. Unchanged while the load is unknown."""
 
-    __slots__ = ("is_overloaded",)
+    __slots__ = ("level",)
 
     def __init__(self) -> None:
-        self.is_overloaded = False
+        self.level = 0
 
-    def update(self, load: float | None) -> bool:
+    def update(self, load: float | None) -> int:
         if load is not None:
-            if load > OVERLOAD_ON_ABOVE:
-                self.is_overloaded = True
-            elif load < OVERLOAD_OFF_BELOW:
-                self.is_overloaded = False
-        return self.is_overloaded
+            # Above an on-threshold it rises; it falls only to where the load is below the off-threshold too.
+            reached = sum(load > each for each in OVERLOAD_ON_ABOVE)
+            held = sum(load >= each for each in OVERLOAD_OFF_BELOW)
+            self.level = max(reached, min(self.level, held))
+        return self.level

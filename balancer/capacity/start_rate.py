@@ -26,19 +26,23 @@ class StartRate:
     def __init__(self) -> None:
         self._fast = 0.0
         self._slow = 0.0
-        self._seen = 0
+        self._seen = 0.0
         self._at_ns = 0
 
-    def add(self, now_ns: int) -> None:
+    def add(self, now_ns: int, count: float = 1.0) -> None:
         self._fast, self._slow = self._decayed(now_ns)
         self._at_ns = max(self._at_ns, now_ns)
-        self._fast += 1.0 / _FAST_S
-        self._slow += 1.0 / _SLOW_S
-        self._seen += 1
+        self._fast += count / _FAST_S
+        self._slow += count / _SLOW_S
+        self._seen += count
 
     def per_s(self, now_ns: int) -> float:
         """Starts per second; 0 while fewer than five were seen. Reading changes nothing."""
         return max(self._decayed(now_ns)) if self._seen >= _ENOUGH else 0.0
+
+    def slow_per_s(self, now_ns: int) -> float:
+        """The slow rate alone, for starts that are heard of in lumps."""
+        return self._decayed(now_ns)[1]
 
     def _decayed(self, now_ns: int) -> tuple[float, float]:
         elapsed_s = max(0, now_ns - self._at_ns) / NS_PER_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,7 +124,7 @@ class Documents:
             "cost_class": facts.cost_class.value,
             "agents": sorted(facts.agents),
             "abilities": sorted(facts.abilities),
-            "state": row.state.value,
+            "state": row.facts.state.value,
             "eligible": refusal is None,
             "reason": None if refusal is None else refusal.reason.value,
             "detail": None if refusal is None else refusal.detail,
@@ -133,11 +134,15 @@ class Documents:
             "speaking": 0 if snapshot is None else snapshot.speaking,
             "reserved": row.reserved,
             "in_flight": row.in_flight,
-            "estimate": row.estimate,
+            "estimate": round(row.estimate, 3),
+            "load": round(row.load, 3),
+            "capacity": round(row.capacity, 3),
             "effective_capacity": round(row.effective, 3),
             "hard_limit": row.hard_limit,
             "utilisation": row.utilisation,
-            "overloaded": row.is_overloaded,
+            "overload_level": row.overload,
+            "speed": round(row.speed, 3),
+            "mix": round(row.mix, 3),
             "report_age_s": None if row.arrived_ns is None else round((now_ns - row.arrived_ns) / NS_PER_S, 3),
             "report_sequence": None if snapshot is None else snapshot.sequence,
             "memory_bytes": None if snapshot is None else snapshot.memory_bytes,
@@ -186,16 +191,16 @@ def _record(record: PlacementRecord, now_ns: int) -> Json:
 
 
 def _candidate(candidate: Candidate) -> Json:
-    row = candidate.row
+    active, reserved, in_flight, hard_limit, effective, utilisation = candidate.numbers
     return {
-        "runtime_id": row.runtime_id,
-        "incarnation": row.incarnation,
-        "active": row.active,
-        "reserved": row.reserved,
-        "in_flight": row.in_flight,
-        "hard_limit": row.hard_limit,
-        "effective_capacity": round(row.effective, 3),
-        "utilisation": row.utilisation,
+        "runtime_id": candidate.runtime_id,
+        "incarnation": candidate.incarnation,
+        "active": int(active),
+        "reserved": int(reserved),
+        "in_flight": int(in_flight),
+        "hard_limit": int(hard_limit),
+        "effective_capacity": round(effective, 3),
+        "utilisation": None if math.isnan(utilisation) else utilisation,
         "report_age_s": round(candidate.report_age_ns / NS_PER_S, 3),
         "score": round(candidate.score, 6),
     }

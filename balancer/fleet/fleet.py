@@ -6,13 +6,10 @@ has its full effect before it returns, so the next decision sees it.
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from balancer.capacity.cold_floor import floored_capacity
-from balancer.capacity.effective_capacity import CapacityRule
 from balancer.capacity.freshness import ReportOrder, order_of
 from balancer.capacity.in_flight import InFlight
 from balancer.capacity.overload import OverloadLatch
@@ -20,7 +17,9 @@ from balancer.capacity.report_check import TrustedReport, check_report
 from balancer.fleet.books import Books, LegChange, Recorded
 from balancer.fleet.membership import Change, ChangeKind, EnrollOutcome, Member, Membership, MembershipRule
 from balancer.fleet.registration import Leg, Registration
-from balancer.routing.fleet_view import FleetView, RuntimeRow
+from balancer.routing.fleet_view import FleetView
+from balancer.routing.load_rule import LoadRule
+from balancer.routing.runtime_facts import RuntimeFacts
 from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 
 __all__ = ["BalancerLife", "Fleet", "FleetEvent", "ReportCounts", "Seat"]
@@ -60,6 +59,8 @@ class Seat:
     """What we hold of one runtime life beside its membership."""
 
     member: Member
+    slot: int
+    """Its place in the view, as long as it is in the fleet."""
     flight: InFlight = field(default_factory=InFlight)
     latch: OverloadLatch = field(default_factory=OverloadLatch)
     report: TrustedReport | None = None
@@ -70,16 +71,15 @@ class Fleet:
     def __init__(
         self,
         life: BalancerLife,
-        capacity: CapacityRule,
+        load: LoadRule,
         membership: MembershipRule,
         now_ns: int,
         observe: Callable[[FleetEvent], None] | None = None,
     ) -> None:
         self.life = life
-        self.capacity = capacity
         self.membership = Membership(membership, now_ns)
         self.books = Books()
-        self.view = FleetView()
+        self.view = FleetView(load)
         self.reports = ReportCounts()
         self._seats: dict[str, Seat] = {}
         self._observer = observe
@@ -109,7 +109,7 @@ class Fleet:
         if outcome is EnrollOutcome.RETURNED and seat is not None:
             seat.member = member  # placements in flight and the last report are still this life's
         else:
-            self._seats[facts.runtime_id] = seat = Seat(member)
+            self._seats[facts.runtime_id] = seat = Seat(member, self.view.put(_standing(member, None)))
         self.books.enroll(facts.runtime_id, facts.incarnation, facts.live, facts.ledger_version, now_ns)
         self._publish(seat)
         self._observe(FleetEvent(outcome.value, facts.runtime_id, facts.incarnation, len(facts.live)))
@@ -130,7 +130,13 @@ class Fleet:
     def leg_event(self, member: Member, leg: Leg, change: LegChange, reason: str, version: int, now_ns: int) -> Recorded:
         self.heard(member, now_ns)
         facts = member.facts
-        return self.books.record(facts.runtime_id, facts.incarnation, leg, change, reason, version, now_ns)
+        recorded = self.books.record(facts.runtime_id, facts.incarnation, leg, change, reason, version, now_ns)
+        seat = self._seats.get(facts.runtime_id)
+        left = recorded is Recorded.APPLIED and change in (LegChange.ENDED, LegChange.MOVED_OUT)
+        # The report that contains this end may be here already: the two come by different streams.
+        if left and seat is not None and (seat.report is None or version > seat.report.snapshot.ledger_version):
+            self.view.end(seat.slot)
+        return recorded
 
     def stream_ended(self, member: Member, now_ns: int) -> None:
         """The enrol stream is over. After the state `offline` that is a goodbye: the runtime leaves now. Else it is ineligible
@@ -183,28 +189,35 @@ class Fleet:
         seat.arrived_ns = now_ns
         for upto in trusted.snapshot.admitted_upto:
             if (upto.balancer_id, upto.balancer_incarnation) == (self.life.balancer_id, self.life.incarnation):
-                seat.flight.settle_upto(upto.placement_number)
+                for _ in range(seat.flight.settle_upto(upto.placement_number)):
+                    self.view.settle(seat.slot, contained=True)
         utilisation = trusted.utilisation
-        seat.latch.update(None if utilisation is None else utilisation / self.capacity.target_utilisation)
+        self.view.report_one(seat.slot, trusted.snapshot, utilisation, now_ns)
+        target = self.view.load.rule.capacity.target_utilisation
+        seat.latch.update(None if utilisation is None else utilisation / target)
+        self.view.overload(seat.slot, seat.latch.level)
         self.books.compare(report.runtime_id, report.incarnation, trusted.snapshot.ledger_version, trusted.snapshot.active)
         self._publish(seat)
         return True
 
     # Placements in flight
 
-    def open_placement(self, runtime_id: str) -> tuple[Seat, int] | None:
+    def open_placement(self, runtime_id: str, now_ns: int) -> tuple[Seat, int] | None:
         """Debits one placement before any I/O; None: the runtime is gone."""
         seat = self._seats.get(runtime_id)
         if seat is None:
             return None
         number = seat.flight.open()
-        self._publish_flight(seat)
+        self.view.place(seat.slot, now_ns)
         return seat, number
 
-    def settle_placement(self, seat: Seat, number: int) -> None:
-        """The placement is contained in what the runtime told us, or will never take effect. Idempotent."""
-        if seat.flight.settle(number) and self._seats.get(seat.member.facts.runtime_id) is seat:
-            self._publish_flight(seat)
+    def settle_placement(self, seat: Seat, number: int, *, admitted: bool) -> None:
+        """The placement is contained in what the runtime told us, or (not admitted) will never take effect. Idempotent."""
+        if seat.flight.settle(number) and self._is_current(seat):
+            self.view.settle(seat.slot, contained=admitted)
+
+    def _is_current(self, seat: Seat) -> bool:
+        return self._seats.get(seat.member.facts.runtime_id) is seat
 
     # The view
 
@@ -213,52 +226,8 @@ class Fleet:
         if seat is not None and seat.member is member:
             self._publish(seat)
 
-    def _publish_flight(self, seat: Seat) -> None:
-        row = self.view.get(seat.member.facts.runtime_id)
-        if row is not None:
-            self.view.put(replace(row, in_flight=seat.flight.count))
-
     def _publish(self, seat: Seat) -> None:
-        member, facts = seat.member, seat.member.facts
-        snapshot = None if seat.report is None else seat.report.snapshot
-        utilisation = None if seat.report is None else seat.report.utilisation
-        hard_limit = facts.hard_limit if snapshot is None else snapshot.hard_limit
-        active = 0 if snapshot is None else snapshot.active
-        if snapshot is None:
-            effective = 0.0
-        else:
-            believed = self._believed_utilisation(facts.runtime_id) if utilisation is None else utilisation
-            effective = floored_capacity(active, believed, hard_limit, self.capacity)
-        states = (member.state, member.state if snapshot is None else snapshot.state)
-        self.view.put(
-            RuntimeRow(
-                runtime_id=facts.runtime_id,
-                incarnation=facts.incarnation,
-                state=min(states, key=_WORST_FIRST.index),
-                ineligible=member.ineligible,
-                arrived_ns=seat.arrived_ns,
-                active=active,
-                reserved=0 if snapshot is None else snapshot.reserved,
-                in_flight=seat.flight.count,
-                hard_limit=hard_limit,
-                effective=effective,
-                utilisation=utilisation,
-                is_overloaded=seat.latch.is_overloaded,
-                context_window_remaining=0 if snapshot is None else snapshot.context_window_remaining,
-                agents=facts.agents,
-                abilities=facts.abilities,
-                region=facts.region,
-                version=facts.comparable_version,
-            )
-        )
-
-    def _believed_utilisation(self, runtime_id: str) -> float:
-        """For a runtime whose own figure is unknown: its known peers' mean plus one deviation; without peers, the target,
-        which gives no room. Unknown is not idle."""
-        known = [row.utilisation for row in self.view.rows() if row.utilisation is not None and row.runtime_id != runtime_id]
-        if not known:
-            return self.capacity.target_utilisation
-        return statistics.fmean(known) + (statistics.pstdev(known) if len(known) > 1 else 0.0)
+        self.view.put(_standing(seat.member, seat.report))
 
     # Leaving
 
@@ -277,3 +246,20 @@ class Fleet:
 
     def _event(self, kind: str, member: Member) -> None:
         self._observe(FleetEvent(kind, member.facts.runtime_id, member.facts.incarnation))
+
+
+def _standing(member: Member, report: TrustedReport | None) -> RuntimeFacts:
+    facts = member.facts
+    states = (member.state, member.state if report is None else report.snapshot.state)
+    return RuntimeFacts(
+        runtime_id=facts.runtime_id,
+        incarnation=facts.incarnation,
+        state=min(states, key=_WORST_FIRST.index),
+        ineligible=member.ineligible,
+        hard_limit=facts.hard_limit,
+        agents=facts.agents,
+        abilities=facts.abilities,
+        region=facts.region,
+        version=facts.comparable_version,
+        cost_class=facts.cost_class,
+    )

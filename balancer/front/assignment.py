@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from balancer.placement.placer import Placement
+from balancer.placement.placement import Placement
 
 __all__ = ["assignment_document"]
 

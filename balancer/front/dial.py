@@ -11,7 +11,7 @@ import h11
 
 from balancer.fleet.registration import parse_address
 from balancer.front.upgrade import Upgrade, accept_of, upstream_request
-from balancer.placement.placer import Placement
+from balancer.placement.placement import Placement
 
 __all__ = ["DialFailed", "RuntimeConnection", "dial_runtime"]
 

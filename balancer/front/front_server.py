@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -15,32 +14,25 @@ import structlog
 
 from balancer.front.assignment import assignment_document
 from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
+from balancer.front.front_rule import FrontRule
 from balancer.front.http_caller import HttpCaller, WholeRequest
 from balancer.front.needs import needs_from_json, needs_from_query
-from balancer.front.relay import Relay, RelayEnd, RelayRule
+from balancer.front.relay import Relay, RelayEnd
 from balancer.front.responses import HttpError, error_response, json_response, refusal_response
 from balancer.front.upgrade import Upgrade, check_upgrade, switching_response
 from balancer.placement.errors import PlacementRefused
-from balancer.placement.placer import Placement, Placer
+from balancer.placement.placement import Placement
+from balancer.placement.placer import Placer
 from balancer.placement.reservation import Door
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
 from runtime.primitives.rng import Rng
 
-__all__ = ["FrontRule", "FrontServer"]
+__all__ = ["FrontServer"]
 
 _DIALS: Final = 3
 _OVER_LIMIT: Final = 256
 """Connections beyond the limit that still get their 503 after their request; those beyond are cut off at once."""
 _ANSWER_TIMEOUT_NS: Final = 5 * NS_PER_S
-
-
-@dataclass(frozen=True, slots=True)
-class FrontRule:
-    relay: RelayRule = field(default_factory=RelayRule)
-    head_timeout_ms: int = 5_000
-    dial_timeout_ms: int = 2_000
-    max_connections: int = 10_000
-    tend_interval_ms: int = 1_000
 
 
 class FrontServer:

@@ -15,7 +15,7 @@ from typing import Final
 import h11
 
 from balancer.front.responses import HttpError
-from balancer.placement.placer import Placement
+from balancer.placement.placement import Placement
 from runtime.wire.headers import EPOCH_HEADER, RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
 
 __all__ = ["Upgrade", "accept_of", "check_upgrade", "switching_response", "upstream_request"]

@@ -6,26 +6,28 @@ from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-import numpy as np
-
-from balancer.capacity.start_rate import StartRate
-from balancer.fleet.fleet import Fleet, Seat
+from balancer.fleet.fleet import Fleet
+from balancer.placement.answer_times import AnswerTimes
 from balancer.placement.errors import PlacementRefused, RefusalCode
+from balancer.placement.placement import Placement
 from balancer.placement.releases import Release, Releases
 from balancer.placement.reservation import Admitted, AlreadyHere, Door, NotAdmitted, Reservations
 from balancer.routing.decision import Candidate, Decision, RuntimeRefusal
 from balancer.routing.decision_log import DecisionLog, PlacementRecord
 from balancer.routing.request import PlacementRequest
 from balancer.routing.router import Router
+from balancer.routing.tries import Tries
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
 from runtime.primitives.reasons import RefusalReason
 from runtime.primitives.rng import Rng
 
-__all__ = ["Placement", "PlacementCounts", "PlacementObserver", "Placer"]
+__all__ = ["PlacementCounts", "PlacementObserver", "Placer"]
 
 _ATTACH_NS: Final = 10 * NS_PER_S
 """A used ticket holds its place as `attached` for this long before the first valid message."""
 _RETRY_AFTER_S: Final = 1.0
+_ROUNDS: Final = 2
+"""Decisions a placement: the second sees what the answers to the first brought."""
 
 
 class PlacementObserver(Protocol):
@@ -36,31 +38,6 @@ class PlacementObserver(Protocol):
     def finished(self, outcome: str, elapsed_ns: int) -> None:
         """The whole placement, reservation included. `outcome`: `placed` or the refusal's code."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A place that is held until the ticket expires."""
-
-    request: PlacementRequest
-    runtime_id: str
-    incarnation: int
-    websocket_address: str
-    grpc_address: str
-    ticket: str = field(repr=False)
-    ticket_ttl_ms: int
-    reason: str
-    cross_region: bool
-    seat: Seat = field(repr=False)
-    number: int
-
-    @property
-    def session_id(self) -> str:
-        return self.request.session_id
-
-    @property
-    def epoch(self) -> int:
-        return self.request.epoch
 
 
 @dataclass(slots=True)
@@ -105,7 +82,7 @@ class Placer:
         self._observer = observer
         self._clock = clock
         self._rng = rng
-        self._rate = StartRate()
+        self._answer_times = AnswerTimes()
         self._placing: set[str] = set()
         self._pending: OrderedDict[str, _Pending] = OrderedDict()
 
@@ -137,7 +114,9 @@ class Placer:
 
     def release(self, placement: Placement) -> None:
         """Gives an unused place back, in the background."""
-        self._pending.pop(placement.session_id, None)
+        pending = self._pending.get(placement.session_id)
+        if pending is not None and pending.runtime_id == placement.runtime_id:
+            del self._pending[placement.session_id]
         self._releases.submit(Release(placement.seat, placement.number, placement.session_id, placement.epoch, placement.ticket))
 
     async def _place(self, request: PlacementRequest, door: Door) -> Placement:
@@ -148,7 +127,7 @@ class Placer:
             self._check_session(session_id)
             self._placing.add(session_id)
             try:
-                placement = await self._route(self._with_epoch(request, began_ns), door, began_ns)
+                placement = await self._route(self._with_epoch(request, began_ns), door)
             finally:
                 self._placing.discard(session_id)
             outcome = "placed"
@@ -178,46 +157,90 @@ class Placer:
             return replace(request, epoch=pending.epoch, only_runtime=pending.runtime_id)
         return replace(request, epoch=last + 1, only_runtime="")
 
-    async def _route(self, request: PlacementRequest, door: Door, now_ns: int) -> Placement:
-        decision = self.router.decide(request, self._fleet.view, now_ns, self._rng)
-        self._observer.decided(self._clock.now_ns() - now_ns)
+    async def _route(self, request: PlacementRequest, door: Door) -> Placement:
+        decision = self._decide(request)
         if not decision.candidates:
             raise self._refuse(decision, decision.refusals, _RETRY_AFTER_S)
-        self._rate.add(now_ns)
         refusals: list[RuntimeRefusal] = []
         retry_after_ms: list[int] = []
-        for candidate in decision.candidates:
-            answer = await self._ask(candidate, decision, door)
-            match answer:
-                case Placement():
-                    self._remember(answer)
-                    self._record(decision, answer.runtime_id, answer.reason, tuple(refusals), "placed")
-                    return answer
-                case AlreadyHere():
-                    raise PlacementRefused(RefusalCode.SESSION_LIVE, "the session id is in use")
-                case NotAdmitted():
-                    self.counts.runtime_refusals[answer.reason.value] += 1
-                    refusals.append(RuntimeRefusal(candidate.runtime_id, answer.reason, answer.detail))
-                    if answer.retry_after_ms:
-                        retry_after_ms.append(answer.retry_after_ms)
+        for _ in range(_ROUNDS):
+            placement = await self._try(decision, door, refusals, retry_after_ms)
+            if placement is not None:
+                self._remember(placement)
+                self._record(decision, placement.runtime_id, placement.reason, tuple(refusals), "placed")
+                return placement
+            # Their answers brought fresh loads; who did not answer is not asked again.
+            silent = {each.runtime_id for each in refusals if each.reason is RefusalReason.UNREACHABLE}
+            again = self._decide(replace(request, avoid=request.avoid | silent))
+            if not again.candidates:
+                break
+            decision = again
         retry_after_s = min(retry_after_ms) / 1000 if retry_after_ms else _RETRY_AFTER_S
         raise self._refuse(decision, tuple(refusals), retry_after_s)
 
-    async def _ask(self, candidate: Candidate, decision: Decision, door: Door) -> Placement | NotAdmitted | AlreadyHere:
-        """Debits the view, then asks. A place that may be held without our knowing is released in the background."""
+    def _decide(self, request: PlacementRequest) -> Decision:
+        began_ns = self._clock.now_ns()
+        decision = self.router.decide(request, self._fleet.view, began_ns, self._rng)
+        self._observer.decided(self._clock.now_ns() - began_ns)
+        return decision
+
+    async def _try(
+        self, decision: Decision, door: Door, refusals: list[RuntimeRefusal], retry_after_ms: list[int]
+    ) -> Placement | None:
+        """Asks the candidates as `Tries` says. None: nobody gave a place."""
+        tries = Tries(decision.candidates)
+        held: dict[int, Placement] = {}
+        step = tries.first()
+        try:
+            while step.ask is not None:
+                candidate = step.ask
+                if not self._fleet.view.has_room(candidate, uses_capacity=self.router.policy.uses_capacity):
+                    step = tries.refused()  # filled while another was asked
+                    continue
+                answer = await self._ask(candidate, decision, door, in_haste=bool(held))
+                match answer:
+                    case Placement():
+                        held[candidate.slot] = answer
+                        step = tries.admitted(candidate, *self._fleet.view.second_look(candidate))
+                        if step.release is not None:
+                            self.release(held.pop(step.release.slot))
+                    case AlreadyHere():
+                        raise PlacementRefused(RefusalCode.SESSION_LIVE, "the session id is in use")
+                    case NotAdmitted():
+                        self.counts.runtime_refusals[answer.reason.value] += 1
+                        refusals.append(RuntimeRefusal(candidate.runtime_id, answer.reason, answer.detail))
+                        if answer.retry_after_ms:
+                            retry_after_ms.append(answer.retry_after_ms)
+                        step = tries.refused()
+            return None if step.take is None else held.pop(step.take.slot)
+        finally:
+            for placement in held.values():  # cancelled, or live elsewhere: a fallback must not stay held
+                self.release(placement)
+
+    async def _ask(
+        self, candidate: Candidate, decision: Decision, door: Door, *, in_haste: bool
+    ) -> Placement | NotAdmitted | AlreadyHere:
+        """Debits the view, then asks. A place that may be held without our knowing is released in the background.
+
+        `in_haste`: another place is held already; a better one is not worth a long wait.
+        """
         request = decision.request
-        opened = self._fleet.open_placement(candidate.runtime_id)
+        began_ns = self._clock.now_ns()
+        opened = self._fleet.open_placement(candidate.runtime_id, began_ns)
         if opened is None:
             return NotAdmitted(RefusalReason.UNREACHABLE, "left the fleet while the call was being placed")
         seat, number = opened
         answer: Admitted | NotAdmitted | AlreadyHere | None = None
+        share = self._fleet.view.load.fair_share_per_s(seat.slot, began_ns)
+        timeout_s = self._answer_times.patience_s() if in_haste else self._reservations.timeout_s
         try:
-            answer = await self._reservations.reserve(seat, number, request, door, self._fair_share_per_s(candidate))
+            answer = await self._reservations.reserve(seat, number, request, door, share, timeout_s)
         finally:
             if answer is None or (isinstance(answer, NotAdmitted) and not answer.is_settled):
                 self._releases.submit(Release(seat, number, request.session_id, request.epoch))
         if not isinstance(answer, Admitted):
             return answer
+        self._answer_times.add(self._clock.now_ns() - began_ns)
         facts = seat.member.facts
         return Placement(
             request=request,
@@ -232,12 +255,6 @@ class Placer:
             seat=seat,
             number=number,
         )
-
-    def _fair_share_per_s(self, candidate: Candidate) -> float:
-        """lambda_fleet * C_i / sum C over those that may be given sessions; 0: unknown."""
-        columns = self._fleet.view.columns
-        total = float(np.dot(columns.hard_limit, columns.ready & columns.eligible))
-        return self._rate.per_s(self._clock.now_ns()) * candidate.row.hard_limit / total if total else 0.0
 
     def _remember(self, placement: Placement) -> None:
         now_ns = self._clock.now_ns()

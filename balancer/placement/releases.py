@@ -70,4 +70,4 @@ class Releases:
         self._settle(release)
 
     def _settle(self, release: Release) -> None:
-        self._reservations.fleet.settle_placement(release.seat, release.number)
+        self._reservations.fleet.settle_placement(release.seat, release.number, admitted=False)

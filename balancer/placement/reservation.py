@@ -78,7 +78,7 @@ class Reservations:
     timeout_s: float
 
     async def reserve(
-        self, seat: Seat, number: int, request: PlacementRequest, door: Door, fair_share_per_s: float
+        self, seat: Seat, number: int, request: PlacementRequest, door: Door, fair_share_per_s: float, timeout_s: float
     ) -> Admitted | NotAdmitted | AlreadyHere:
         """May be cancelled at any moment; the place must then be released by its number."""
         stub = placement_pb2_grpc.PlacementStub(self.channels.to(seat.member.facts.grpc_address))
@@ -98,28 +98,29 @@ class Reservations:
             door=placement_pb2.DOOR_RELAY if door is Door.RELAY else placement_pb2.DOOR_ASSIGN,
         )
         try:
-            answer = await answer_of(stub.Reserve(message, timeout=self.timeout_s))
+            answer = await answer_of(stub.Reserve(message, timeout=timeout_s))
         except grpc.aio.AioRpcError as error:
-            return self._failed(seat, number, error)
-        if self._take_load(seat, answer):
-            self.fleet.settle_placement(seat, number)
+            return self._failed(seat, number, error, timeout_s)
         if answer.WhichOneof("outcome") == "admitted":
+            if self._take_load(seat, answer):
+                self.fleet.settle_placement(seat, number, admitted=True)
             return Admitted(answer.admitted.ticket, answer.admitted.ticket_ttl_ms)
-        self.fleet.settle_placement(seat, number)
+        self.fleet.settle_placement(seat, number, admitted=False)
+        self._take_load(seat, answer)
         refused = answer.refused
         reason = _REASONS.get(refused.reason, RefusalReason.NOT_READY)
         return NotAdmitted(reason, refused.message[:200], refused.retry_after_ms)
 
-    def _failed(self, seat: Seat, number: int, error: grpc.aio.AioRpcError) -> NotAdmitted | AlreadyHere:
+    def _failed(self, seat: Seat, number: int, error: grpc.aio.AioRpcError, timeout_s: float) -> NotAdmitted | AlreadyHere:
         code = error.code()
         if code is grpc.StatusCode.ALREADY_EXISTS:
-            self.fleet.settle_placement(seat, number)
+            self.fleet.settle_placement(seat, number, admitted=False)
             return AlreadyHere()
         if code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED):
-            self.fleet.settle_placement(seat, number)
+            self.fleet.settle_placement(seat, number, admitted=False)
             return NotAdmitted(RefusalReason.UNSUITABLE, f"{code.name}: {(error.details() or '')[:200]}")
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            detail = f"no answer to the reservation within {self.timeout_s:g} s"
+            detail = f"no answer to the reservation within {timeout_s:g} s"
         else:
             detail = f"the reservation failed: {code.name}"
         return NotAdmitted(RefusalReason.UNREACHABLE, detail, is_settled=False)
@@ -140,7 +141,7 @@ class Reservations:
         except grpc.aio.AioRpcError:
             return False
         self._take_load(seat, answer)
-        self.fleet.settle_placement(seat, number)
+        self.fleet.settle_placement(seat, number, admitted=False)
         return True
 
     def _take_load(self, seat: Seat, answer: placement_pb2.ReserveResponse | placement_pb2.ReleaseResponse) -> bool:

@@ -1,13 +1,18 @@
-"""Drawing distinct rows by chance, and lowest scores with ties broken by chance."""
+"""Drawing distinct runtimes: by even chance, by weight, and lowest scores with ties broken by chance."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from balancer.routing.policy import Choice, Question
 from runtime.primitives.rng import Rng
 
-__all__ = ["draw_distinct", "lowest_first"]
+__all__ = ["by_weight", "draw_distinct", "lowest"]
+
+_NOTHING: Final = 1e-200
 
 
 def draw_distinct(kept: NDArray[np.intp], count: int, rng: Rng) -> list[int]:
@@ -30,15 +35,38 @@ def draw_distinct(kept: NDArray[np.intp], count: int, rng: Rng) -> list[int]:
     return [int(kept[position]) for position in taken]
 
 
-def lowest_first(scores: NDArray[np.float64], kept: NDArray[np.intp], count: int, rng: Rng) -> list[int]:
-    """At most `count` distinct members of `kept`, lowest score first, equals in random order; `scores[i]` is of `kept[i]`."""
-    chosen: list[int] = []
+def lowest(scores: NDArray[np.float64], question: Question, rng: Rng) -> list[Choice]:
+    """At most `count` distinct slots of the pool, lowest score first, equals in random order; `scores[i]` is of `kept[i]`."""
+    kept, count = question.pool.kept, question.count
+    chosen: list[Choice] = []
     while kept.shape[0] and len(chosen) < count:
-        best = scores == scores.min()
+        least = float(scores.min())
+        best = scores == least
         equals = kept[best]
-        chosen.extend(draw_distinct(equals, count - len(chosen), rng))
+        chosen.extend(Choice(slot, least) for slot in draw_distinct(equals, count - len(chosen), rng))
         if len(chosen) >= count or equals.shape[0] == kept.shape[0]:
             break
         rest = ~best
         kept, scores = kept[rest], scores[rest]
+    return chosen
+
+
+def by_weight(weights: NDArray[np.float64], question: Question, rng: Rng) -> list[Choice]:
+    """At most `count` distinct slots of the pool, drawn one after the other in proportion to `weights` (finite, at least 0) of
+    those that are left; where all weights are 0, by even chance. O(n) a draw."""
+    kept = question.pool.kept
+    weights = weights.copy()
+    chosen: list[Choice] = []
+    for _ in range(min(question.count, kept.shape[0])):
+        cumulative = weights.cumsum()
+        top = float(cumulative[-1])
+        if top <= _NOTHING:
+            left = np.setdiff1d(kept, [each.slot for each in chosen])
+            chosen.extend(Choice(slot, 0.0) for slot in draw_distinct(left, question.count - len(chosen), rng))
+            break
+        place = int(cumulative.searchsorted(rng.random() * top, "right"))
+        if place >= kept.shape[0] or weights[place] <= 0.0:  # rounding at the very end
+            place = int(weights.argmax())
+        chosen.append(Choice(int(kept[place]), -float(weights[place])))
+        weights[place] = 0.0
     return chosen

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from balancer.routing.fleet_view import FleetView
+from balancer.routing.overload import OVERLOAD_LEVELS
 from balancer.routing.request import PlacementRequest
 from runtime.primitives.reasons import RefusalReason
 
@@ -29,7 +30,8 @@ class FilterContext:
     view: FleetView
     now_ns: int
     max_age_ns: int
-    caps_by_effective_capacity: bool
+    uses_capacity: bool
+    """Whether the headroom step applies; the hard limit always does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +57,17 @@ def _fresh(context: FilterContext) -> Bools:
 
 def _agent(context: FilterContext) -> Bools | None:
     agent = context.request.agent
-    return context.view.mask(("agent", agent), lambda row: agent in row.agents) if agent else None
+    return context.view.mask(("agent", agent), lambda facts: agent in facts.agents) if agent else None
 
 
 def _abilities(context: FilterContext) -> Bools | None:
     wanted = context.request.abilities
-    return context.view.mask(("abilities", wanted), lambda row: wanted <= row.abilities) if wanted else None
+    return context.view.mask(("abilities", wanted), lambda facts: wanted <= facts.abilities) if wanted else None
 
 
 def _version(context: FilterContext) -> Bools | None:
     least = context.request.min_version
-    return context.view.mask(("version", least), lambda row: row.version >= least) if least else None
+    return context.view.mask(("version", least), lambda facts: facts.version >= least) if least else None
 
 
 def _context_window(context: FilterContext) -> Bools | None:
@@ -73,37 +75,32 @@ def _context_window(context: FilterContext) -> Bools | None:
     if not wanted:
         return None
     remaining = context.view.columns.context_window
-    kept: Bools = (remaining == 0) | (remaining >= wanted)  # 0: the engine has no such limit
+    kept: Bools = (remaining == 0.0) | (remaining >= wanted)  # 0: the engine has no such limit
     return kept
 
 
 def _only(context: FilterContext) -> Bools | None:
     only = context.request.only_runtime
-    return context.view.mask(("only", only), lambda row: row.runtime_id == only) if only else None
+    return context.view.mask(("only", only), lambda facts: facts.runtime_id == only) if only else None
 
 
 def _not_avoided(context: FilterContext) -> Bools | None:
     avoid = context.request.avoid
-    return context.view.mask(("avoid", avoid), lambda row: row.runtime_id not in avoid) if avoid else None
+    return context.view.mask(("avoid", avoid), lambda facts: facts.runtime_id not in avoid) if avoid else None
 
 
 def _not_overloaded(context: FilterContext) -> Bools:
-    return ~context.view.columns.overloaded
+    kept: Bools = context.view.columns.overload < OVERLOAD_LEVELS[context.request.priority]
+    return kept
 
 
 def _hard_limit(context: FilterContext) -> Bools:
-    columns = context.view.columns
-    kept: Bools = columns.estimate < columns.hard_limit
-    return kept
+    return ~context.view.columns.is_full
 
 
 def _headroom(context: FilterContext) -> Bools | None:
-    """A whole session must fit: E - estimate >= 1."""
-    if not context.caps_by_effective_capacity:
-        return None
-    columns = context.view.columns
-    kept: Bools = columns.estimate + 1.0 <= columns.effective
-    return kept
+    """A whole session must fit below the effective capacity."""
+    return ~context.view.columns.is_capped if context.uses_capacity else None
 
 
 FILTERS: Final[tuple[Filter, ...]] = (
@@ -125,4 +122,4 @@ FILTERS: Final[tuple[Filter, ...]] = (
 def in_region(context: FilterContext) -> Bools | None:
     """The soft step, after all others: the rows of the wanted region. The router ignores it when it would leave none."""
     region = context.request.region
-    return context.view.mask(("region", region), lambda row: row.region == region) if region else None
+    return context.view.mask(("region", region), lambda facts: facts.region == region) if region else None

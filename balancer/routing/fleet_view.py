@@ -1,179 +1,261 @@
-"""What the router knows of the fleet, in columns: one row a runtime, one numpy array a fact.
+"""What the router knows of the fleet: standing facts by runtime, loads by column, and what changed.
 
-The owner (the live fleet, or a simulator) puts rows and in-flight counts; a decision only reads. Columns make a decision over
-a thousand runtimes a dozen vector operations instead of thousands of attribute reads. Rows are unordered: removal moves the
-last row into the gap.
+The owner (the live fleet, a simulator, or a replay) tells it of members, reports, answers and its own placements; a decision
+only reads. Every call has its full effect before it returns.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from balancer.routing.version import Version
-from runtime.primitives.load_snapshot import RuntimeState
+from balancer.routing.columns import NEVER_NS, Columns
+from balancer.routing.decision import Candidate
+from balancer.routing.load_model import LoadModel
+from balancer.routing.load_rule import LoadRule
+from balancer.routing.reports import Reports
+from balancer.routing.response_times import ResponseTimes
+from balancer.routing.runtime_facts import RuntimeFacts
+from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 
-__all__ = ["NEVER_NS", "Columns", "FleetView", "RuntimeRow"]
+__all__ = ["FleetView", "RuntimeRow"]
 
 Bools = NDArray[np.bool_]
-NEVER_NS: Final = -(2**62)
 _MASKS_KEPT: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRow:
-    """One runtime as the router sees it. `active` and `reserved` are its own report's; `in_flight` is ours on top."""
+    """One runtime as the view stands, for people and records."""
 
-    runtime_id: str
-    incarnation: int
-    state: RuntimeState = RuntimeState.STARTING
-    ineligible: str = ""
-    """Why nothing may be placed here whatever the report says (lost stream, silence); empty: nothing against it."""
-    arrived_ns: int | None = None
-    """Arrival of the latest report on our monotonic clock; None: none yet."""
-    active: int = 0
-    reserved: int = 0
-    in_flight: int = 0
-    hard_limit: int = 0
-    effective: float = 0.0
-    utilisation: float | None = None
-    is_overloaded: bool = False
-    context_window_remaining: int = 0
-    agents: frozenset[str] = frozenset()
-    abilities: frozenset[str] = frozenset()
-    region: str = ""
-    version: Version = ()
-
-    @property
-    def estimate(self) -> int:
-        return self.active + self.reserved + self.in_flight
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """The rows' facts as arrays of equal length. Views into the owner's memory: read, never keep, never write."""
-
-    ready: Bools
-    eligible: Bools
-    overloaded: Bools
-    arrived_ns: NDArray[np.int64]
-    active: NDArray[np.float64]
-    estimate: NDArray[np.float64]
-    hard_limit: NDArray[np.float64]
-    effective: NDArray[np.float64]
-    context_window: NDArray[np.int64]
+    facts: RuntimeFacts
+    arrived_ns: int | None
+    active: int
+    reserved: int
+    in_flight: int
+    hard_limit: int
+    estimate: float
+    load: float
+    capacity: float
+    effective: float
+    utilisation: float | None
+    overload: int
+    speed: float
+    mix: float
 
 
 class FleetView:
-    """Rows by runtime id, readable as columns."""
+    """Slots are stable: a runtime keeps its slot until it is removed; a free slot is never eligible."""
 
-    def __init__(self) -> None:
-        self._rows: list[RuntimeRow] = []
-        self._index: dict[str, int] = {}
-        self._memory = _allocate(16)
-        self.columns = _slice(self._memory, 0)
+    def __init__(self, rule: LoadRule | None = None, size: int = 16) -> None:
+        self.columns = Columns(size)
+        self.load = LoadModel(self.columns, rule or LoadRule())
+        self.response_times = ResponseTimes(size)
+        self.membership = 0
+        """Grows with every change of standing facts."""
+        self._facts: list[RuntimeFacts | None] = [None] * size
+        self._slots: dict[str, int] = {}
+        self._free = list(range(size - 1, -1, -1))
         self._masks: dict[Hashable, Bools] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._slots)
 
     def __contains__(self, runtime_id: str) -> bool:
-        return runtime_id in self._index
+        return runtime_id in self._slots
 
-    def row(self, index: int) -> RuntimeRow:
-        return self._rows[index]
+    @property
+    def version(self) -> tuple[int, int]:
+        """Differs whenever a filter may answer differently for any runtime, the passing of time aside."""
+        return self.membership, self.load.flips
+
+    def slot_of(self, runtime_id: str) -> int | None:
+        return self._slots.get(runtime_id)
+
+    def facts(self, slot: int) -> RuntimeFacts:
+        found = self._facts[slot]
+        assert found is not None, f"slot {slot} is free"
+        return found
+
+    def slots(self) -> tuple[int, ...]:
+        return tuple(self._slots.values())
+
+    def row(self, slot: int) -> RuntimeRow:
+        c, factors = self.columns, self.load.factors
+        active, reserved, in_flight, hard_limit, effective, utilisation = c.numbers(slot)
+        arrived_ns = c.arrived_ns.item(slot)
+        return RuntimeRow(
+            facts=self.facts(slot),
+            arrived_ns=None if arrived_ns == NEVER_NS else arrived_ns,
+            active=int(active),
+            reserved=int(reserved),
+            in_flight=int(in_flight),
+            hard_limit=int(hard_limit),
+            estimate=c.estimate.item(slot),
+            load=c.load.item(slot),
+            capacity=c.capacity.item(slot),
+            effective=effective,
+            utilisation=None if utilisation != utilisation else utilisation,
+            overload=int(c.overload.item(slot)),
+            speed=factors.speed.item(slot),
+            mix=factors.mix.item(slot),
+        )
 
     def get(self, runtime_id: str) -> RuntimeRow | None:
-        index = self._index.get(runtime_id)
-        return None if index is None else self._rows[index]
+        slot = self._slots.get(runtime_id)
+        return None if slot is None else self.row(slot)
 
     def rows(self) -> tuple[RuntimeRow, ...]:
-        return tuple(self._rows)
+        return tuple(self.row(slot) for slot in self._slots.values())
 
-    def index_of(self, runtime_id: str) -> int | None:
-        return self._index.get(runtime_id)
+    # Members
 
-    def put(self, row: RuntimeRow) -> None:
-        """Adds or replaces the row of `row.runtime_id`."""
-        index = self._index.get(row.runtime_id)
-        if index is None:
-            index = len(self._rows)
-            if index == self._memory.ready.shape[0]:
-                self._memory = _grow(self._memory)
-            self._rows.append(row)
-            self._index[row.runtime_id] = index
-            self.columns = _slice(self._memory, len(self._rows))
-            self._masks.clear()
+    def put(self, facts: RuntimeFacts) -> int:
+        """Adds a runtime or changes what stands about it; another incarnation begins with nothing known. Gives its slot."""
+        slot = self._slots.get(facts.runtime_id)
+        if slot is None:
+            slot = self._take_slot(facts.runtime_id)
+            self._reset(slot, facts)
         else:
-            old = self._rows[index]
-            if (old.agents, old.abilities, old.region, old.version) != (row.agents, row.abilities, row.region, row.version):
-                self._masks.clear()
-            self._rows[index] = row
-        self._write(index, row)
+            before = self.facts(slot)
+            if before == facts:
+                return slot
+            if before.incarnation != facts.incarnation:
+                self._reset(slot, facts)
+        self._facts[slot] = facts
+        c = self.columns
+        c.ready[slot] = facts.state is RuntimeState.READY
+        c.eligible[slot] = not facts.ineligible
+        self._changed()
+        return slot
 
     def remove(self, runtime_id: str) -> None:
         """Forgets a runtime; unknown ids are ignored."""
-        index = self._index.pop(runtime_id, None)
-        if index is None:
+        slot = self._slots.pop(runtime_id, None)
+        if slot is None:
             return
-        last = self._rows.pop()
-        if index < len(self._rows):
-            self._rows[index] = last
-            self._index[last.runtime_id] = index
-            self._write(index, last)
-        self.columns = _slice(self._memory, len(self._rows))
-        self._masks.clear()
+        self._facts[slot] = None
+        self.columns.clear(slot)
+        self.load.forget(slot)
+        self.response_times.forget(slot)
+        self._free.append(slot)
+        self._changed()
 
-    def mask(self, key: Hashable, fits: Callable[[RuntimeRow], bool]) -> Bools:
-        """The rows whose standing facts fit, remembered under `key` until any row's standing facts change. `fits` is called
-        with each row on a miss."""
+    def overload(self, slot: int, level: int) -> None:
+        """How many priorities, lowest first, get nothing new there."""
+        if self.columns.overload.item(slot) != level:
+            self.columns.overload[slot] = level
+            self.load.flips += 1
+
+    def mask(self, key: Hashable, fits: Callable[[RuntimeFacts], bool]) -> Bools:
+        """The slots whose standing facts fit, remembered under `key` until any runtime's standing facts change."""
         found = self._masks.get(key)
         if found is None:
             if len(self._masks) >= _MASKS_KEPT:  # callers choose keys: bounded, and rebuilding is cheap
                 self._masks.clear()
-            found = np.fromiter((fits(row) for row in self._rows), dtype=np.bool_, count=len(self._rows))
+            each = (facts is not None and fits(facts) for facts in self._facts)
+            found = np.fromiter(each, dtype=np.bool_, count=self.columns.size)
             self._masks[key] = found
         return found
 
-    def _write(self, index: int, row: RuntimeRow) -> None:
-        memory = self._memory
-        memory.ready[index] = row.state is RuntimeState.READY
-        memory.eligible[index] = not row.ineligible
-        memory.overloaded[index] = row.is_overloaded
-        memory.arrived_ns[index] = NEVER_NS if row.arrived_ns is None else row.arrived_ns
-        memory.active[index] = row.active
-        memory.estimate[index] = row.estimate
-        memory.hard_limit[index] = row.hard_limit
-        memory.effective[index] = row.effective if math.isfinite(row.effective) else 0.0
-        memory.context_window[index] = row.context_window_remaining
+    # Loads
 
+    def report(self, reports: Reports, now_ns: int, known: NDArray[np.float64] | None = None) -> None:
+        """Newer reports that arrived just now. `known`: sessions there whose end we are told of at once; our own if not given."""
+        if known is None:
+            known = self.columns.own[reports.slots] - self.columns.in_flight[reports.slots]
+        self.load.report(reports, np.maximum(known, 0.0), now_ns)
 
-def _allocate(size: int) -> Columns:
-    return Columns(
-        ready=np.zeros(size, np.bool_),
-        eligible=np.zeros(size, np.bool_),
-        overloaded=np.zeros(size, np.bool_),
-        arrived_ns=np.full(size, NEVER_NS, np.int64),
-        active=np.zeros(size),
-        estimate=np.zeros(size),
-        hard_limit=np.zeros(size),
-        effective=np.zeros(size),
-        context_window=np.zeros(size, np.int64),
-    )
+    def report_one(self, slot: int, snapshot: LoadSnapshot, utilisation: float | None, now_ns: int) -> None:
+        known = np.array([snapshot.active + snapshot.reserved], np.float64)  # the live fleet hears of every end
+        self.columns.own[slot] = snapshot.active + self.columns.in_flight.item(slot)  # places that never became calls fall out
+        self.report(Reports.of(slot, snapshot, utilisation), now_ns, known)
 
+    def answer(self, slot: int, active: int, reserved: int, now_ns: int, known: float | None = None) -> None:
+        """Fresh counts that came with a reservation's answer."""
+        if known is None:
+            known = max(0.0, self.columns.own.item(slot) - self.columns.in_flight.item(slot))
+        self.load.answer(slot, active, reserved, known, now_ns)
 
-def _grow(old: Columns) -> Columns:
-    new = _allocate(2 * old.ready.shape[0])
-    for field in fields(Columns):
-        source = getattr(old, field.name)
-        getattr(new, field.name)[: source.shape[0]] = source
-    return new
+    def place(self, slot: int, now_ns: int) -> None:
+        """A placement of ours is begun: counted from the decision on, before any I/O."""
+        c = self.columns
+        c.in_flight[slot] += 1.0
+        c.own[slot] += 1.0
+        c.own_placed[slot] += 1.0
+        self.load.placed(now_ns)
+        self.load.change(slot, c.estimate.item(slot) + 1.0)
 
+    def settle(self, slot: int, *, contained: bool) -> None:
+        """A placement of ours is no longer in flight: what we know of the runtime contains it, or it never took effect.
 
-def _slice(memory: Columns, count: int) -> Columns:
-    return Columns(*(getattr(memory, field.name)[:count] for field in fields(Columns)))
+        A report that contains it may come before or after; so may its answer. Whichever is first calls this.
+        """
+        c = self.columns
+        c.in_flight[slot] -= 1.0
+        if contained:
+            c.own_admitted[slot] += 1.0
+        else:
+            c.own[slot] -= 1.0
+            c.own_placed[slot] -= 1.0
+        self.load.change(slot, c.estimate.item(slot) - 1.0)
+
+    def end(self, slot: int) -> None:
+        """A session of ours (or one whose end we are told of) is over there."""
+        c = self.columns
+        c.own[slot] = max(0.0, c.own.item(slot) - 1.0)
+        c.ended[slot] += 1.0
+        self.load.change(slot, c.estimate.item(slot) - 1.0)
+
+    def release(self, slot: int) -> None:
+        """A place of ours that a runtime had admitted is given back before its session started."""
+        self.columns.own_admitted[slot] -= 1.0
+        self.columns.own_placed[slot] -= 1.0
+        self.end(slot)
+
+    def second_look(self, candidate: Candidate) -> tuple[float, float]:
+        """After an answer: the load that the decision would have found had it known better, and how full the runtime is now.
+
+        What we placed there ourselves since the decision is no news; all else that the answer brought is.
+        """
+        c, slot = self.columns, candidate.slot
+        load = c.load.item(slot)
+        capacity = c.capacity.item(slot)
+        since = c.own_placed.item(slot) - candidate.own_placed
+        return load - since, load / capacity if capacity > 0.0 else float("inf")
+
+    def has_room(self, candidate: Candidate, *, uses_capacity: bool) -> bool:
+        """Whether the candidate, asked a while after the decision, still has a place as far as is known."""
+        c, slot = self.columns, candidate.slot
+        return not c.is_full.item(slot) and not (uses_capacity and c.is_capped.item(slot))
+
+    # Inside
+
+    def _changed(self) -> None:
+        self.membership += 1
+        self._masks.clear()
+        self.load.recount()
+
+    def _take_slot(self, runtime_id: str) -> int:
+        if not self._free:
+            old = self.columns.size
+            self.columns.grow(2 * old)
+            self.load.grow(2 * old)
+            self.response_times.grow(2 * old)
+            self._facts.extend([None] * old)
+            self._free = list(range(2 * old - 1, old - 1, -1))
+        slot = self._slots[runtime_id] = self._free.pop()
+        return slot
+
+    def _reset(self, slot: int, facts: RuntimeFacts) -> None:
+        self.columns.clear(slot)
+        self.load.forget(slot)
+        self.response_times.forget(slot)
+        c = self.columns
+        c.used[slot] = True
+        c.hard_limit[slot] = facts.hard_limit
+        c.is_full[slot] = c.is_capped[slot] = True  # until it reports

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from balancer.routing.fleet_view import FleetView
+from balancer.routing.pool import Pool
+from balancer.routing.request import PlacementRequest
 from runtime.primitives.rng import Rng
 
-__all__ = ["Policy"]
+__all__ = ["Choice", "Policy", "Question"]
+
+
+@dataclass(slots=True)
+class Question:
+    """What a policy is asked: at most `count` distinct slots out of `pool` (never empty), best first."""
+
+    view: FleetView
+    pool: Pool
+    request: PlacementRequest
+    count: int
+    now_ns: int
+
+
+@dataclass(slots=True)
+class Choice:
+    """`score`: what the order is by, lower is better. `enough`: a runtime whose fresh load is at or below this needs no
+    second look; infinite: the policy asks for none."""
+
+    slot: int
+    score: float
+    enough: float = float("inf")
 
 
 class Policy(Protocol):
@@ -20,19 +41,13 @@ class Policy(Protocol):
         ...
 
     @property
-    def caps_by_effective_capacity(self) -> bool:
-        """Whether the headroom filter applies; the hard limit always does."""
-        ...
-
-    @property
     def claim(self) -> str:
         """How its first choice is explained, as in "least loaded"."""
         ...
 
-    def order(self, view: FleetView, kept: NDArray[np.intp], count: int, rng: Rng, /) -> list[int]:
-        """At most `count` distinct rows out of `kept` (never empty, ascending), best first."""
+    @property
+    def uses_capacity(self) -> bool:
+        """Whether learned capacity bounds it (headroom filter, overload of the fleet); the hard limit always does."""
         ...
 
-    def score(self, view: FleetView, index: int, /) -> float:
-        """What the order is by, for the record; lower is better."""
-        ...
+    def order(self, question: Question, rng: Rng, /) -> list[Choice]: ...

@@ -150,16 +150,16 @@ class BalancerMetrics(Collector):
 
 def _by_runtime(fleet: Fleet, now_ns: int) -> dict[str, dict[str, float]]:
     rows = fleet.view.rows()
-    known = {row.runtime_id: row.utilisation for row in rows if row.utilisation is not None}
-    target = fleet.capacity.target_utilisation
+    known = {row.facts.runtime_id: row.utilisation for row in rows if row.utilisation is not None}
+    target = fleet.view.load.rule.capacity.target_utilisation
     return {
-        "switchboard_runtime_active_sessions": {row.runtime_id: row.active for row in rows},
-        "switchboard_runtime_estimate": {row.runtime_id: row.estimate for row in rows},
-        "switchboard_runtime_effective_capacity": {row.runtime_id: row.effective for row in rows},
+        "switchboard_runtime_active_sessions": {row.facts.runtime_id: row.active for row in rows},
+        "switchboard_runtime_estimate": {row.facts.runtime_id: row.estimate for row in rows},
+        "switchboard_runtime_effective_capacity": {row.facts.runtime_id: row.effective for row in rows},
         "switchboard_runtime_utilisation": dict(known),
         "switchboard_runtime_load": {runtime_id: value / target for runtime_id, value in known.items()},
         "switchboard_report_age_seconds": {
-            row.runtime_id: (now_ns - row.arrived_ns) / NS_PER_S for row in rows if row.arrived_ns is not None
+            row.facts.runtime_id: (now_ns - row.arrived_ns) / NS_PER_S for row in rows if row.arrived_ns is not None
         },
     }
 

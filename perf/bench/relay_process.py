@@ -17,8 +17,10 @@ import anyio
 from balancer.fleet.fleet import Seat
 from balancer.fleet.membership import Member
 from balancer.fleet.registration import Registration
-from balancer.front.front_server import FrontRule, FrontServer
-from balancer.placement.placer import Placement, Placer
+from balancer.front.front_rule import FrontRule
+from balancer.front.front_server import FrontServer
+from balancer.placement.placement import Placement
+from balancer.placement.placer import Placer
 from balancer.placement.reservation import Door
 from balancer.routing.request import PlacementRequest
 from balancer.telemetry.logs import make_logger
@@ -32,7 +34,7 @@ class FixedPlacer:
 
     def __init__(self, address: str) -> None:
         facts = Registration("bench", 1, address, address, 1000)
-        self._seat = Seat(Member(facts, RuntimeState.READY, 0, 0))
+        self._seat = Seat(Member(facts, RuntimeState.READY, 0, 0), slot=0)
         self._number = 0
 
     async def place(self, request: PlacementRequest, _door: Door) -> Placement:

@@ -1,31 +1,43 @@
-"""A token bucket that bounds how fast new sessions may start at this runtime."""
+"""A token bucket that bounds how fast new sessions may start at this runtime, most of all while it is new.
+
+An empty runtime in a full fleet is everybody's favourite: without a bound it would get all starts at once, and its caches,
+models and CPU meter are cold.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
 __all__ = ["InflowBucket"]
+
+_LEAST_DEPTH: Final = 4.0
+_FIRST_FACTOR: Final = 2.0
 
 
 class InflowBucket:
     """Holds up to `depth` tokens; one start takes one. The rate follows the fair share that reservations carry.
 
-    rate = max(floor_per_s, burst_factor * fair_share_per_s)      [tokens a second]
+    rate = max(floor_per_s, factor * fair_share_per_s)      [tokens a second]
+
+    From a runtime's start on, over `ramp_s`, depth grows from 4 and factor from 2 to their full values. 0: at once.
     """
 
-    __slots__ = ("_at_ns", "_burst_factor", "_depth", "_floor_per_s", "_rate_per_s", "_tokens")
+    __slots__ = ("_at_ns", "_burst_factor", "_depth", "_fair_share_per_s", "_floor_per_s", "_ramp_ns", "_since_ns", "_tokens")
 
-    def __init__(self, depth: int, floor_per_s: float, burst_factor: float, now_ns: int) -> None:
+    def __init__(self, depth: int, floor_per_s: float, burst_factor: float, now_ns: int, ramp_s: float = 0.0) -> None:
         self._depth = depth
         self._floor_per_s = floor_per_s
         self._burst_factor = burst_factor
-        self._rate_per_s = floor_per_s
-        self._tokens = float(depth)
-        self._at_ns = now_ns
+        self._fair_share_per_s = 0.0
+        self._ramp_ns = ramp_s * 1e9
+        self._since_ns = self._at_ns = now_ns
+        self._tokens = min(float(depth), _LEAST_DEPTH) if ramp_s > 0.0 else float(depth)
 
     def set_fair_share(self, fair_share_per_s: float, now_ns: int) -> None:
         """0 means that the balancer does not know it yet; the rate stays."""
         if fair_share_per_s > 0.0:
             self._refill(now_ns)
-            self._rate_per_s = max(self._floor_per_s, self._burst_factor * fair_share_per_s)
+            self._fair_share_per_s = fair_share_per_s
 
     def take(self, now_ns: int) -> bool:
         self._refill(now_ns)
@@ -36,9 +48,20 @@ class InflowBucket:
 
     def wait_ms(self) -> int:
         """Milliseconds until the next token, after a refused `take`."""
-        return max(1, int((1.0 - self._tokens) / self._rate_per_s * 1000.0) + 1)
+        return max(1, int((1.0 - self._tokens) / self._rate_per_s() * 1000.0) + 1)
+
+    def _grown(self) -> float:
+        return 1.0 if self._ramp_ns <= 0.0 else min(1.0, (self._at_ns - self._since_ns) / self._ramp_ns)
+
+    def _rate_per_s(self) -> float:
+        first = min(_FIRST_FACTOR, self._burst_factor)
+        factor = first + (self._burst_factor - first) * self._grown()
+        return max(self._floor_per_s, factor * self._fair_share_per_s)
 
     def _refill(self, now_ns: int) -> None:
         elapsed_s = max(0, now_ns - self._at_ns) / 1e9
+        rate_per_s = self._rate_per_s()
         self._at_ns = max(self._at_ns, now_ns)
-        self._tokens = min(float(self._depth), self._tokens + elapsed_s * self._rate_per_s)
+        least = min(float(self._depth), _LEAST_DEPTH)
+        depth = least + (self._depth - least) * self._grown()
+        self._tokens = min(depth, self._tokens + elapsed_s * rate_per_s)

@@ -50,10 +50,10 @@ class Race:
         fleet = balancer.balancer.fleet
         reservations = Reservations(fleet, balancer.balancer.channels, balancer.balancer.clock, timeout_s=10.0)
         await start.wait()
-        opened = fleet.open_placement(_RUNTIME)
+        opened = fleet.open_placement(_RUNTIME, 0)
         assert opened is not None
         request = PlacementRequest(session_id=session_id, agent=DESK, epoch=1)
-        answer = await reservations.reserve(*opened, request, Door.ASSIGN, fair_share_per_s=0.0)
+        answer = await reservations.reserve(*opened, request, Door.ASSIGN, fair_share_per_s=0.0, timeout_s=10.0)
         self.look()
         match answer:
             case Admitted():

@@ -508,6 +508,6 @@ async def test_a_report_of_an_unknown_runtime_changes_nothing() -> None:
             known.news.notify_all()
         sequence = known.sequence
         await until(lambda: known.sequence > sequence + 2)
-        assert [row.runtime_id for row in fleet.view.rows()] == ["known"]
+        assert [row.facts.runtime_id for row in fleet.view.rows()] == ["known"]
         assert load_pb2.LoadSnapshot(runtime_id="stranger").active == 0
         assert before is not None

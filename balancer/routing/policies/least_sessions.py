@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
-
-from balancer.routing.draw import lowest_first
-from balancer.routing.fleet_view import FleetView
+from balancer.routing.draw import lowest
+from balancer.routing.policy import Choice, Question
 from runtime.primitives.rng import Rng
 
 __all__ = ["LeastSessions"]
 
 
-@dataclass(frozen=True, slots=True)
 class LeastSessions:
-    name: str = "least_sessions"
-    caps_by_effective_capacity: bool = False
-    claim: str = "fewest reported sessions"
+    name = "least_sessions"
+    claim = "fewest reported sessions"
+    uses_capacity = False
 
-    def order(self, view: FleetView, kept: NDArray[np.intp], count: int, rng: Rng) -> list[int]:
-        return lowest_first(view.columns.active[kept], kept, count, rng)
-
-    def score(self, view: FleetView, index: int) -> float:
-        return float(view.columns.active[index])
+    def order(self, question: Question, rng: Rng) -> list[Choice]:
+        return lowest(question.view.columns.reported[question.pool.kept], question, rng)

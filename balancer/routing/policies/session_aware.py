@@ -1,33 +1,119 @@
-"""The default policy, first version: room by effective capacity, order by how full.
+"""The default policy: fill the emptiest first, by chance in proportion to the room below the common level, and look twice.
 
-estimate = active + reserved + own in flight; a runtime has room while E - estimate >= 1 (R1's E as an absolute allowance, never
-as a weight: E contains the sessions, so as a weight it would favour the fuller). Among those with room the order is by
-estimate / capacity, capacity being the hard limit; equals are drawn by chance.
+The water of the sessions expected within the horizon is poured over the pool (water_level.py); a runtime is drawn in
+proportion to its gap. Drawing spreads what several balancers do at once, and what one does between two rebuilds. A reservation's
+answer carries fresh load: above the level less half the mean gap the draw was unlucky, and the next candidate is asked too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from balancer.routing.draw import lowest_first
-from balancer.routing.fleet_view import FleetView
+from balancer.capacity.water_level import pour
+from balancer.routing.policy import Choice, Question
 from runtime.primitives.rng import Rng
 
 __all__ = ["SessionAware"]
 
+_PLAN_NS: Final = 250_000_000
+"""A plan's longest life."""
+_SPENT: Final = 0.5
+"""Share of the gaps that is placed before a plan is made anew."""
+_HEARD: Final = 0.1
+"""Share of the runtimes that is heard of before it is."""
+_DRAWS: Final = 12
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
+class _Plan:
+    cumulative: NDArray[np.float64]
+    gaps: NDArray[np.float64]
+    total: float
+    level: float
+    half_mean_gap: float
+    until_ns: int
+    news: int
+    """`view.load.news` at which it is made anew."""
+    left: float
+    """Placements until it is made anew."""
+    spent: dict[int, int]
+    """Placements since it was made, by place."""
+
+
 class SessionAware:
-    name: str = "session_aware"
-    caps_by_effective_capacity: bool = True
-    claim: str = "least loaded"
+    name = "session_aware"
+    claim = "drawn by its room below the common level"
+    uses_capacity = True
 
-    def order(self, view: FleetView, kept: NDArray[np.intp], count: int, rng: Rng) -> list[int]:
+    def __init__(self, *, verifies: bool = True) -> None:
+        self.verifies = verifies
+
+    def order(self, question: Question, rng: Rng) -> list[Choice]:
+        pool, view = question.pool, question.view
+        plan = pool.plan
+        if type(plan) is not _Plan or question.now_ns > plan.until_ns or view.load.news > plan.news or plan.left <= 0.0:
+            plan = pool.plan = self._make(question)
+        columns, level, half = view.columns, plan.level, plan.half_mean_gap
+        choices = []
+        places = self._draw(plan, question.count, rng)
+        plan.left -= 1.0
+        plan.spent[places[0]] = plan.spent.get(places[0], 0) + 1
+        for place in places:
+            slot = int(pool.kept[place])
+            capacity = columns.capacity.item(slot)
+            enough = level * capacity - half if self.verifies else float("inf")
+            choices.append(Choice(slot, columns.load.item(slot) / capacity if capacity else 1.0, enough))
+        return choices
+
+    def _make(self, question: Question) -> _Plan:
+        view, kept = question.view, question.pool.kept
         columns = view.columns
-        return lowest_first(columns.estimate[kept] / columns.hard_limit[kept], kept, count, rng)
+        capacity = np.maximum(columns.capacity[kept], 1e-6)
+        load = columns.load[kept]
+        volume = view.load.volume(question.now_ns)
+        level, gaps = pour(load, capacity, volume)
+        total = float(gaps.sum())
+        if total <= 1e-9:  # all are at the level: every one that passed the filters is as good
+            gaps = np.full(kept.shape[0], 1.0 / kept.shape[0])
+            total = 1.0
+        with_gap = int(np.count_nonzero(gaps))
+        return _Plan(
+            cumulative=gaps.cumsum(),
+            gaps=gaps,
+            total=total,
+            level=level,
+            half_mean_gap=0.5 * total / with_gap,
+            until_ns=question.now_ns + _PLAN_NS,
+            news=view.load.news + int(_HEARD * kept.shape[0]),
+            left=_SPENT * total,
+            spent={},
+        )
 
-    def score(self, view: FleetView, index: int) -> float:
-        return float(view.columns.estimate[index] / view.columns.hard_limit[index])
+    @staticmethod
+    def _draw(plan: _Plan, count: int, rng: Rng) -> list[int]:
+        """Distinct places in proportion to their gaps; where few have one, the others follow by chance."""
+        size = plan.gaps.shape[0]
+        places: list[int] = []
+        top = plan.cumulative.item(-1)
+        for _ in range(_DRAWS):
+            place = min(int(plan.cumulative.searchsorted(rng.random() * top, "right")), size - 1)
+            spent = plan.spent.get(place)
+            if spent is not None and not rng.random() * plan.gaps.item(place) < plan.gaps.item(place) - spent:
+                continue  # its gap is filled that far already
+            if place not in places:
+                places.append(place)
+                if len(places) >= count:
+                    return places
+            if len(places) >= size:
+                return places
+        rest = plan.gaps.argsort()[::-1]  # the draws kept hitting the same few
+        for each in rest:
+            if len(places) >= count:
+                break
+            if int(each) not in places:
+                places.append(int(each))
+        return places

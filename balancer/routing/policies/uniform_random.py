@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
-
 from balancer.routing.draw import draw_distinct
-from balancer.routing.fleet_view import FleetView
+from balancer.routing.policy import Choice, Question
 from runtime.primitives.rng import Rng
 
 __all__ = ["UniformRandom"]
 
 
-@dataclass(frozen=True, slots=True)
 class UniformRandom:
-    name: str = "random"
-    caps_by_effective_capacity: bool = False
-    claim: str = "drawn by chance"
+    name = "random"
+    claim = "drawn by chance"
+    uses_capacity = False
 
-    def order(self, _view: FleetView, kept: NDArray[np.intp], count: int, rng: Rng) -> list[int]:
-        return draw_distinct(kept, count, rng)
-
-    def score(self, _view: FleetView, _index: int) -> float:
-        return 0.0
+    def order(self, question: Question, rng: Rng) -> list[Choice]:
+        return [Choice(slot, 0.0) for slot in draw_distinct(question.pool.kept, question.count, rng)]

@@ -45,7 +45,7 @@ async def test_a_call_is_seen_everywhere() -> None:
             assert (fleet["books"]["balanced"], fleet["books"]["attempted"], fleet["books"]["placed"]) == (True, 1, 1)
             (decision,) = (await http.get("/v1/decisions?n=5")).json()["decisions"]
             assert (decision["outcome"], decision["runtime_id"], decision["epoch"]) == ("placed", "r1", 1)
-            assert decision["reason"].startswith("least loaded of 1 with room")
+            assert decision["reason"].startswith("drawn by its room below the common level of 1 with room")
             assert decision["candidates"][0]["runtime_id"] == "r1"
             call = (await http.get("/v1/calls/call-1")).json()
             assert call["is_live"]
@@ -83,7 +83,7 @@ async def test_health_readiness_and_bad_requests() -> None:
         assert (await http.get("/v1/decisions?n=0")).status_code == 400
         assert (await http.get("/v1/decisions?n=x")).json()["error"]["code"] == "bad_request"
         runtime.utilisation = 0.99
-        await until(lambda: service.balancer.fleet.view.row(0).is_overloaded)
+        await until(lambda: service.balancer.fleet.view.row(0).overload == 3)
         assert (await http.get("/readyz")).status_code == 503
         (shown,) = (await http.get("/v1/fleet")).json()["runtimes"]
         assert (shown["eligible"], shown["reason"]) == (False, "overload")

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from balancer.capacity.effective_capacity import CapacityRule
 from balancer.fleet.books import LegChange
 from balancer.fleet.fleet import BalancerLife, Fleet, FleetEvent
 from balancer.fleet.membership import EnrollOutcome, Member, MembershipRule
 from balancer.fleet.registration import Registration
 from balancer.routing.fleet_view import RuntimeRow
+from balancer.routing.load_rule import LoadRule
 from runtime.primitives.clock import NS_PER_MS
 from runtime.primitives.load_snapshot import AdmittedUpto, LegTotals, LoadSnapshot, RuntimeState
 
@@ -28,7 +28,7 @@ def report(sequence: int, **changes: object) -> LoadSnapshot:
 class Harness:
     def __init__(self) -> None:
         self.events: list[FleetEvent] = []
-        self.fleet = Fleet(LIFE, CapacityRule(), MembershipRule(), 0, self.events.append)
+        self.fleet = Fleet(LIFE, LoadRule(), MembershipRule(), 0, self.events.append)
         self.fleet.enroll(FACTS, 0)
 
     @property
@@ -45,7 +45,7 @@ class Harness:
 
 
 def state_of(harness: Harness) -> str:
-    return harness.row.state.value
+    return harness.row.facts.state.value
 
 
 def test_before_its_first_report_a_runtime_has_no_room() -> None:
@@ -87,26 +87,26 @@ def test_placements_are_debited_until_a_report_contains_them() -> None:  # bug R
     harness = Harness()
     fleet = harness.fleet
     fleet.take_report(report(1), (), 0)
-    opened = [fleet.open_placement("r1") for _ in range(3)]
+    opened = [fleet.open_placement("r1", 0) for _ in range(3)]
     assert [each[1] for each in opened if each] == [1, 2, 3]
     assert harness.row.in_flight == 3
     mine = (AdmittedUpto("b1", 77, 2), AdmittedUpto("b1", 76, 99), AdmittedUpto("b2", 77, 99))
     fleet.take_report(report(2, reserved=2, admitted_upto=mine), (), 10)
     assert (harness.row.reserved, harness.row.in_flight, harness.row.estimate) == (2, 1, 3)
     assert opened[2] is not None
-    fleet.settle_placement(*opened[2])
-    fleet.settle_placement(*opened[2])
+    fleet.settle_placement(*opened[2], admitted=True)
+    fleet.settle_placement(*opened[2], admitted=True)
     assert harness.row.in_flight == 0
-    assert fleet.open_placement("nobody") is None
+    assert fleet.open_placement("nobody", 0) is None
 
 
 def test_a_settled_placement_of_a_life_that_is_gone_touches_no_other() -> None:
     harness = Harness()
-    opened = harness.fleet.open_placement("r1")
+    opened = harness.fleet.open_placement("r1", 0)
     assert opened is not None
     harness.fleet.enroll(replace(FACTS, incarnation=6), 0)
-    harness.fleet.open_placement("r1")
-    harness.fleet.settle_placement(*opened)
+    harness.fleet.open_placement("r1", 0)
+    harness.fleet.settle_placement(*opened, admitted=True)
     assert harness.row.in_flight == 1
 
 
@@ -126,8 +126,8 @@ def test_overload_has_hysteresis() -> None:
     seen = []
     for sequence, utilisation in enumerate((0.71, 0.73, 0.70, 0.65, 0.63, 0.70), start=1):
         harness.fleet.take_report(report(sequence, utilisation=utilisation), (), 0)
-        seen.append(harness.row.is_overloaded)
-    assert seen == [False, True, True, True, False, False]  # 0.9 and 0.8 of the target 0.8
+        seen.append(harness.row.overload)
+    assert seen == [1, 2, 2, 2, 1, 1]  # 0.9 and 0.8 of the target 0.8 for normal priority
 
 
 def started(harness: Harness, name: str, version: int) -> None:
@@ -139,14 +139,14 @@ def test_a_kill_is_ineligible_at_once_and_lost_once_after_the_grace() -> None:
     started(harness, "a", 1)
     started(harness, "b", 2)
     harness.fleet.stream_ended(harness.member, 0)
-    assert harness.row.ineligible
+    assert harness.row.facts.ineligible
     assert harness.fleet.books.active == 2
     for now_ms in range(100, 1500, 100):
         harness.fleet.sweep(now_ms * NS_PER_MS)
     assert (harness.fleet.books.active, harness.fleet.books.totals.runtime_lost) == (0, 2)
     assert harness.fleet.enroll(replace(FACTS, incarnation=6), 2000 * NS_PER_MS) is EnrollOutcome.REPLACED
     assert harness.fleet.books.totals.runtime_lost == 2
-    assert harness.row.ineligible == ""
+    assert harness.row.facts.ineligible == ""
 
 
 def test_coming_back_within_the_grace_loses_nothing() -> None:
@@ -159,7 +159,7 @@ def test_coming_back_within_the_grace_loses_nothing() -> None:
     for now_ms in range(100, 2000, 100):
         harness.fleet.heard(harness.member, now_ms * NS_PER_MS)
         harness.fleet.sweep(now_ms * NS_PER_MS)
-    assert harness.row.ineligible == ""
+    assert harness.row.facts.ineligible == ""
     assert (harness.fleet.books.active, harness.fleet.books.totals.runtime_lost) == (1, 0)
 
 

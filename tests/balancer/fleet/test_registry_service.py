@@ -66,8 +66,8 @@ async def test_a_life_from_enrolment_to_loss() -> None:
             await until(lambda: fleet.reports.taken >= 2)
             await runtime.start_leg("call-1")
             await until(lambda: fleet.books.active == 1)
-            assert fleet.view.row(0).ineligible == ""
-        await until(lambda: fleet.view.row(0).ineligible != "", within_s=2.0)  # requirement F3
+            assert fleet.view.row(0).facts.ineligible == ""
+        await until(lambda: fleet.view.row(0).facts.ineligible != "", within_s=2.0)  # requirement F3
         assert fleet.books.active == 1  # the grace
         await until(lambda: fleet.books.totals.runtime_lost == 1)
         assert fleet.books.active == 0
@@ -81,7 +81,7 @@ async def test_goodbye_is_not_a_loss() -> None:
     async with running() as service, runtime.listening():
         async with runtime.enrolling(service.control):
             await runtime.goodbye()
-            await until(lambda: service.balancer.fleet.view.row(0).state.value == "offline")
+            await until(lambda: service.balancer.fleet.view.row(0).facts.state.value == "offline")
         await until(lambda: len(service.balancer.fleet.membership) == 0, within_s=2.0)
 
 
@@ -96,7 +96,7 @@ async def test_a_newer_life_takes_over_and_the_older_is_told() -> None:
                 code = await call.code()
             assert code is grpc.StatusCode.ABORTED
             assert service.balancer.fleet.books.totals.runtime_lost == 1
-            assert service.balancer.fleet.view.row(0).incarnation == 2
+            assert service.balancer.fleet.view.row(0).facts.incarnation == 2
             error = await refusal(service.control)
             assert error.code() is grpc.StatusCode.ALREADY_EXISTS
             assert "newer" in (error.details() or "")
@@ -113,7 +113,7 @@ async def test_missing_leg_events_end_the_stream_and_the_next_enrolment_heals() 
                 assert await call.code() is grpc.StatusCode.ABORTED
         async with runtime.enrolling(service.control):
             await until(lambda: service.balancer.fleet.books.active == 1)
-            await until(lambda: service.balancer.fleet.view.row(0).ineligible == "")
+            await until(lambda: service.balancer.fleet.view.row(0).facts.ineligible == "")
             await until(lambda: service.balancer.fleet.books.is_balanced)
 
 

@@ -189,7 +189,7 @@ async def test_a_runtime_that_admits_and_refuses_the_upgrade_is_passed_over_and_
 
 
 async def test_a_silent_runtime_is_timed_out_released_by_number_and_passed_over() -> None:
-    deaf, good = FakeRuntime("r1", stays_silent=True), FakeRuntime("r2", hard_limit=100)
+    deaf, good = FakeRuntime("r1", stays_silent=True, hard_limit=100), FakeRuntime("r2", hard_limit=100)
     async with fleet_of(deaf, good, reserve_timeout_ms=100) as service:
         for number in range(4):
             async with connect(service.url + f"?session_id=c{number}") as client:
@@ -357,7 +357,7 @@ async def test_assignments_hold_a_place_and_name_it() -> None:
         assert found["grpc_address"] == runtime.grpc_address
         assert found["ticket"] == "ticket-call-9-1"
         assert found["ticket_ttl_s"] == 2.0
-        assert found["reason"].startswith("least loaded of 1 with room: 0+0+0 of 2")
+        assert found["reason"].startswith("drawn by its room below the common level of 1 with room: 0+0+0 of 2")
         again = await http.post("/v1/assignments", json={"agent": "desk", "session_id": "call-9"})
         assert again.json()["ticket"] == found["ticket"]
         assert runtime.reserved[-1].epoch == 1

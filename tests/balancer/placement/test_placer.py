@@ -13,7 +13,7 @@ import pytest
 from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.placer import Placer
 from balancer.placement.reservation import Door
-from balancer.routing.request import PlacementRequest
+from balancer.routing.request import PlacementRequest, Priority
 from protos.switchboard.v1 import placement_pb2
 from tests.balancer.support.fake_runtime import FakeRuntime
 from tests.balancer.support.running import Running, running, until
@@ -42,20 +42,25 @@ async def refused(placer: Placer, request: PlacementRequest) -> PlacementRefused
 # bugs R17, B10, B16, B19, B20
 async def test_a_burst_is_spread_evenly_although_no_report_came_between() -> None:
     runtimes = [FakeRuntime(f"r{number}", hard_limit=8) for number in range(3)]
-    async with placing(*runtimes, cold_allowance=8) as (_, placer):
+    async with placing(*runtimes, cold_allowance=8) as (service, placer):
         served: Counter[str] = Counter()
 
         async def place(number: int) -> None:
             served[(await placer.place(PlacementRequest(f"c{number}"), Door.RELAY)).runtime_id] += 1
 
         async with anyio.create_task_group() as tasks:
-            for number in range(24):
+            for number in range(23):
                 tasks.start_soon(place, number)
-        assert served == {"r0": 8, "r1": 8, "r2": 8}
-        full = await refused(placer, PlacementRequest("one-too-many"))
+        view = service.balancer.fleet.view
+        await until(lambda: sum(row.estimate for row in view.rows()) == 23)  # what was held to look twice is given back
+        assert sorted(served.values()) == [7, 8, 8]
+        kept = await refused(placer, PlacementRequest("normal"))
+        assert {each.reason.value for each in kept.runtimes} == {"overload"}
+        await placer.place(PlacementRequest("urgent", priority=Priority.HIGH), Door.RELAY)  # requirement R6
+        full = await refused(placer, PlacementRequest("one-too-many", priority=Priority.HIGH))
         assert full.refusal is RefusalCode.NO_CAPACITY
         assert {each.reason.value for each in full.runtimes} == {"limit"}
-        assert all(len(runtime.reserved) == 8 for runtime in runtimes)  # nobody full was asked again
+        assert all(len(runtime.tickets) == 8 for runtime in runtimes)  # nobody holds more than its limit
 
 
 async def test_what_the_runtime_is_told() -> None:

@@ -8,7 +8,7 @@ from balancer.routing.request import PlacementRequest
 
 
 def record(session_id: str) -> PlacementRecord:
-    decision = Decision(PlacementRequest(session_id), "p", "c", 0, 0, (), 0, ())
+    decision = Decision(PlacementRequest(session_id), "p", "c", 0, 0, (), 0, [])
     return PlacementRecord(decision, "r", "why", (), 0, "placed")
 
 

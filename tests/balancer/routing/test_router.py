@@ -1,4 +1,4 @@
-"""The router: each filter, the explanation, and the invariants of session_aware."""
+"""The router: each filter, the explanation, overload of the fleet, and what holds for every policy."""
 
 from __future__ import annotations
 
@@ -9,38 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from balancer.routing.decision import Decision
-from balancer.routing.fleet_view import FleetView, RuntimeRow
+from balancer.capacity.effective_capacity import CapacityRule
+from balancer.routing.fleet_view import FleetView
+from balancer.routing.load_rule import LoadRule
 from balancer.routing.policies import POLICIES
-from balancer.routing.request import PlacementRequest
-from balancer.routing.router import Router
+from balancer.routing.request import Priority
 from runtime.primitives.clock import NS_PER_S
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.reasons import RefusalReason
 from runtime.primitives.rng import SeededRng
+from tests.balancer.support.fleets import ASK, NOW, Told, decide, fleet, names, router
 
-NOW = 100 * NS_PER_S
-ASK = PlacementRequest(session_id="call")
-
-
-def runtime(name: str, **changes: object) -> RuntimeRow:
-    row = RuntimeRow(
-        runtime_id=name, incarnation=1, state=RuntimeState.READY, arrived_ns=NOW - 4 * NS_PER_S // 10, hard_limit=8,
-        effective=8.0, utilisation=0.2, agents=frozenset({"desk"}), abilities=frozenset({"book", "tools"}), region="eu",
-        version=(1, 2),
-    )  # fmt: skip
-    return replace(row, **changes)  # type: ignore[arg-type]  # the fields of one row
-
-
-def fleet(*rows: RuntimeRow) -> FleetView:
-    view = FleetView()
-    for row in rows:
-        view.put(row)
-    return view
-
-
-def decide(view: FleetView, request: PlacementRequest = ASK, policy: str = "session_aware", seed: int = 1) -> Decision:
-    return Router(POLICIES[policy](), max_report_age_ns=3 * NS_PER_S).decide(request, view, NOW, SeededRng(seed))
+R1 = LoadRule()
 
 
 # requirement R3
@@ -56,144 +36,164 @@ def decide(view: FleetView, request: PlacementRequest = ASK, policy: str = "sess
         ({}, {"agent": "other"}, RefusalReason.UNSUITABLE, "agent"),
         ({}, {"abilities": frozenset({"book", "fly"})}, RefusalReason.UNSUITABLE, "fly"),
         ({}, {"min_version": (1, 3)}, RefusalReason.UNSUITABLE, "version"),
-        ({"context_window_remaining": 100}, {"context_window": 101}, RefusalReason.NO_HEADROOM, "0+0+0 of 8"),
+        ({"context_window": 100}, {"context_window": 101}, RefusalReason.NO_HEADROOM, "0+0+0 of 8"),
         ({}, {"only_runtime": "r9"}, RefusalReason.UNSUITABLE, "already"),
         ({}, {"avoid": frozenset({"r1"})}, RefusalReason.UNREACHABLE, "could not be reached"),
-        ({"is_overloaded": True}, {}, RefusalReason.OVERLOAD, "utilisation 0.20"),
+        ({"overload": 2}, {}, RefusalReason.OVERLOAD, "utilisation 0.20"),
+        ({"overload": 1}, {"priority": Priority.LOW}, RefusalReason.OVERLOAD, "utilisation 0.20"),
         ({"active": 5, "reserved": 2, "in_flight": 1}, {}, RefusalReason.LIMIT, "5+2+1 of 8"),
-        ({"active": 5, "effective": 5.9}, {}, RefusalReason.NO_HEADROOM, "effective 5.9"),
+        ({"active": 5, "utilisation": 0.78}, {}, RefusalReason.NO_HEADROOM, "effective 5.1"),
         ({"hard_limit": 0}, {}, RefusalReason.LIMIT, "of 0"),
-        ({"utilisation": None, "effective": 0.0}, {}, RefusalReason.NO_HEADROOM, "unknown"),
+        ({"active": 5, "utilisation": None}, {}, RefusalReason.NO_HEADROOM, "unknown"),
     ],
 )
 def test_each_filter_refuses_with_its_reason(
     changes: dict[str, object], request_changes: dict[str, object], reason: RefusalReason, words: str
 ) -> None:
-    view = fleet(runtime("r1", **changes))
+    view = fleet(Told("r1").but(**changes), rule=R1)
     decision = decide(view, replace(ASK, **request_changes))  # type: ignore[arg-type]  # the fields of one request
-    assert decision.candidates == ()
+    assert decision.candidates == []
     assert [(each.runtime_id, each.reason) for each in decision.refusals] == [("r1", reason)]
     assert words in decision.refusals[0].detail
     assert "none of 1" in decision.reason
-    # The same runtime serves once a good one stands beside it only if the good one is chosen.
-    view.put(runtime("good", agents=frozenset({"desk", "other"}), abilities=frozenset({"book", "fly"}), version=(2,)))
+    # Beside a good one, only the good one is chosen.
+    good = Told("good", agents=frozenset({"desk", "other"}), abilities=frozenset({"book", "fly"}), version=(2,))
+    good.tell(view)
     if "only_runtime" not in request_changes:
-        assert [each.runtime_id for each in decide(view, decision.request).candidates] == ["good"]
+        assert names(decide(view, decision.request)) == ["good"]
 
 
 def test_an_empty_fleet_says_so() -> None:
     decision = decide(FleetView())
-    assert (decision.candidates, decision.refusals) == ((), ())
+    assert (decision.candidates, decision.refusals) == ([], ())
     assert decision.reason == "no runtime is enrolled"
 
 
 def test_the_reason_is_one_readable_sentence() -> None:
-    decision = decide(fleet(runtime("a", in_flight=1), runtime("b", active=3), runtime("c", active=4), runtime("d", active=8)))
-    assert [each.runtime_id for each in decision.candidates] == ["a", "b", "c"]
-    assert decision.reason == "least loaded of 3 with room: 0+0+1 of 8 (effective 8.0); report 0.4 s old"
+    decision = decide(fleet(Told("a", in_flight=1), Told("b", active=3), Told("c", active=4), Told("d", active=8)))
+    assert names(decision)[0] == "a"
+    assert sorted(names(decision)) == ["a", "b", "c"]
+    assert decision.reason == (
+        "drawn by its room below the common level of 3 with room: 0+0+1 of 8 (effective 8.0); report 0.4 s old"
+    )
     assert decision.removed == (("hard_limit", 1),)
-    assert decision.explain(decision.candidates[1]).startswith("choice 2 (the ones before gave no place)")
+    assert decision.explain(decision.candidates[1]).startswith("choice 2 (the ones before were fuller or gave no place)")
 
 
 def test_region_is_a_preference() -> None:
-    view = fleet(runtime("far", region="us"), runtime("near", active=6))
+    view = fleet(Told("far", region="us"), Told("near", active=6))
     near = decide(view, replace(ASK, region="eu"))
-    assert [each.runtime_id for each in near.candidates] == ["near"]
+    assert names(near) == ["near"]
     assert not near.cross_region
     away = decide(view, replace(ASK, region="asia"))
     assert away.cross_region
-    assert away.candidates[0].runtime_id == "far"
+    assert names(away)[0] == "far"
     assert "cross-region from asia" in away.reason
 
 
 def test_order_is_by_share_of_capacity_not_by_count() -> None:
-    view = fleet(runtime("small", hard_limit=4, active=2), runtime("large", hard_limit=40, effective=40.0, active=10))
-    assert decide(view).candidates[0].runtime_id == "large"
+    view = fleet(Told("small", hard_limit=4, active=2), Told("large", hard_limit=40, active=10))
+    assert all(names(decide(view, seed=seed))[0] == "large" for seed in range(20))
 
 
 def test_a_debited_decision_is_visible_to_the_next() -> None:  # bugs B19, B20
-    view = fleet(*(runtime(name) for name in "abcd"))
+    view = fleet(*(Told(name) for name in "abcd"))
+    one, rng = router(), SeededRng(1)
     served: Counter[str] = Counter()
-    for seed in range(32):
-        chosen = decide(view, seed=seed).candidates[0]
+    for _ in range(31):  # the last place is kept for high priority
+        chosen = one.decide(ASK, view, NOW, rng).candidates[0]
         served[chosen.runtime_id] += 1
-        row = view.get(chosen.runtime_id)
-        assert row is not None
-        view.put(replace(row, in_flight=row.in_flight + 1))
-    assert set(served.values()) == {8}
-    assert decide(view).candidates == ()
+        view.place(chosen.slot, NOW)
+        assert max(served.values()) - min(served[name] for name in "abcd") <= 1  # equal runtimes fill evenly
+    assert sum(served.values()) == 31
+
+
+def test_a_full_fleet_keeps_its_last_places_for_high_priority() -> None:  # requirement R6
+    view = fleet(*(Told(name, hard_limit=10, active=9) for name in "abc"))
+    one, rng = router(), SeededRng(1)
+
+    def outcome(priority: Priority) -> tuple[bool, set[RefusalReason]]:
+        decision = one.decide(replace(ASK, priority=priority), view, NOW, rng)
+        return bool(decision.candidates), {each.reason for each in decision.refusals}
+
+    assert outcome(Priority.LOW) == (False, {RefusalReason.OVERLOAD})  # 27 of 30
+    assert outcome(Priority.NORMAL)[0]
+    for _ in range(2):
+        view.place(one.decide(replace(ASK, priority=Priority.HIGH), view, NOW, rng).candidates[0].slot, NOW)
+    assert outcome(Priority.NORMAL) == (False, {RefusalReason.OVERLOAD})  # 29 of 30
+    assert outcome(Priority.HIGH)[0]
+    assert "too full for normal priority" in one.decide(ASK, view, NOW, rng).reason
+    view.end(0)
+    assert outcome(Priority.NORMAL) == (False, {RefusalReason.OVERLOAD})  # 28: hysteresis
+    for slot in (1, 2):
+        view.end(slot)
+    assert outcome(Priority.NORMAL)[0]  # 26
 
 
 def test_equal_runtimes_are_drawn_equally() -> None:
-    view = fleet(*(runtime(name) for name in "abcde"))
-    rng = SeededRng(3)
-    router = Router(POLICIES["session_aware"](), max_report_age_ns=3 * NS_PER_S)
-    served = Counter(router.decide(ASK, view, NOW, rng).candidates[0].runtime_id for _ in range(5000))
+    view = fleet(*(Told(name) for name in "abcde"))
+    one, rng = router(), SeededRng(3)
+    served = Counter(one.decide(ASK, view, NOW, rng).candidates[0].runtime_id for _ in range(5000))
     assert all(abs(times - 1000) < 150 for times in served.values())
 
 
-rows = st.builds(
-    lambda name, state, active, reserved, flight, limit, effective, hot, out, known: runtime(
-        name,
-        state=state,
-        active=active,
-        reserved=reserved,
-        in_flight=flight,
-        hard_limit=limit,
-        effective=min(effective, limit) if known else 0.0,
-        is_overloaded=hot,
-        ineligible="gone" if out else "",
-        utilisation=0.3 if known else None,
-    ),
-    st.sampled_from("abcdefgh"),
-    st.sampled_from(RuntimeState),
-    st.integers(0, 12),
-    st.integers(0, 3),
-    st.integers(0, 3),
-    st.integers(0, 12),
-    st.floats(0, 12),
-    st.booleans(),
-    st.booleans(),
-    st.booleans(),
+def test_a_policy_is_changed_between_two_decisions() -> None:  # requirement R4
+    view = fleet(Told("a", active=5), Told("b"))
+    one, rng = router(), SeededRng(1)
+    assert one.decide(ASK, view, NOW, rng).policy == "session_aware"
+    one.use(POLICIES["random"]())
+    seen = {one.decide(ASK, view, NOW, rng).candidates[0].runtime_id for _ in range(50)}
+    assert seen == {"a", "b"}
+    assert one.decide(ASK, view, NOW, rng).policy == "random"
+
+
+def test_a_report_that_grows_too_old_takes_its_runtime_out_and_a_fresh_one_brings_it_back() -> None:
+    view = fleet(Told("a"), Told("b", arrived_ns=NOW))
+    one, rng = router(), SeededRng(1)
+    assert sorted(names(one.decide(ASK, view, NOW, rng))) == ["a", "b"]
+    later = NOW + 28 * NS_PER_S // 10
+    assert names(one.decide(ASK, view, later, rng)) == ["b"]
+    Told("a", arrived_ns=later).tell(view)
+    assert sorted(names(one.decide(ASK, view, later, rng))) == ["a", "b"]
+
+
+told = st.builds(
+    Told,
+    name=st.sampled_from("abcdefgh"),
+    state=st.sampled_from(RuntimeState),
+    active=st.integers(0, 12),
+    reserved=st.integers(0, 3),
+    in_flight=st.integers(0, 3),
+    hard_limit=st.integers(0, 12),
+    utilisation=st.one_of(st.none(), st.floats(0.0, 1.2)),
+    overload=st.integers(0, 3),
+    ineligible=st.sampled_from(["", "gone"]),
 )
+fleets = st.lists(told, max_size=8, unique_by=lambda each: each.name)
 
 
 @settings(max_examples=200)
-@given(st.lists(rows, max_size=12), st.integers(0, 50), st.sampled_from(sorted(POLICIES)))
-def test_whoever_is_chosen_may_serve(given_rows: list[RuntimeRow], seed: int, policy: str) -> None:
-    view = fleet(*given_rows)
-    decision = decide(view, policy=policy, seed=seed)
-    names = [each.runtime_id for each in decision.candidates]
-    assert len(set(names)) == len(names) <= 3
-    for name in names:
+@given(fleets, st.integers(0, 50), st.sampled_from(sorted(POLICIES)), st.sampled_from(Priority))
+def test_whoever_is_chosen_may_serve(given_fleet: list[Told], seed: int, policy: str, priority: Priority) -> None:
+    view = fleet(*given_fleet, rule=LoadRule(CapacityRule()))
+    decision = decide(view, replace(ASK, priority=priority), policy=policy, seed=seed)
+    chosen = names(decision)
+    assert len(set(chosen)) == len(chosen) <= 3
+    for name in chosen:
         row = view.get(name)
         assert row is not None
-        assert row.state is RuntimeState.READY  # bug B34
-        assert not row.ineligible  # bug B36
-        assert not row.is_overloaded
+        assert row.facts.state is RuntimeState.READY  # bug B34
+        assert not row.facts.ineligible  # bug B36
+        assert row.overload < {Priority.LOW: 1, Priority.NORMAL: 2, Priority.HIGH: 3}[priority]
         assert row.estimate < row.hard_limit
         if policy == "session_aware":
-            assert row.estimate + 1 <= row.effective
-            assert row.utilisation is not None  # unknown is not idle, bug B7
-    if not names:
-        assert {each.runtime_id for each in decision.refusals} == {row.runtime_id for row in view.rows()}
+            assert row.load + 1 <= row.effective + 0.05
+    if not chosen and not decision.is_overloaded:
+        assert {each.runtime_id for each in decision.refusals} == {each.name for each in given_fleet}
 
 
-@given(st.lists(rows, min_size=1, max_size=10), st.integers(0, 20))
-def test_renaming_runtimes_renames_the_answer(given_rows: list[RuntimeRow], seed: int) -> None:
-    view = fleet(*given_rows)
-    renamed = fleet(*(replace(row, runtime_id="x" + row.runtime_id) for row in view.rows()))
-    names = [each.runtime_id for each in decide(view, seed=seed).candidates]
-    assert [each.runtime_id for each in decide(renamed, seed=seed).candidates] == ["x" + name for name in names]
-
-
-@given(st.lists(rows, min_size=2, max_size=8, unique_by=lambda row: row.runtime_id), st.integers(0, 7), st.integers(0, 20))
-def test_more_load_never_helps_a_runtime(given_rows: list[RuntimeRow], which: int, seed: int) -> None:
-    target = given_rows[which % len(given_rows)]
-    before = decide(fleet(*given_rows), seed=seed)
-    if not before.candidates or before.candidates[0].runtime_id == target.runtime_id:
-        return
-    if any(each.score == before.candidates[0].score for each in before.candidates[1:]):
-        return  # a tie: the draw may differ
-    heavier = [replace(row, active=row.active + 1) if row is target else row for row in given_rows]
-    assert decide(fleet(*heavier), seed=seed).candidates[0].runtime_id == before.candidates[0].runtime_id
+@given(fleets.filter(bool), st.integers(0, 20), st.sampled_from(sorted(POLICIES)))
+def test_renaming_runtimes_renames_the_answer(given_fleet: list[Told], seed: int, policy: str) -> None:
+    renamed = fleet(*(each.but(name="x" + each.name) for each in given_fleet))
+    found = names(decide(fleet(*given_fleet), policy=policy, seed=seed))
+    assert names(decide(renamed, policy=policy, seed=seed)) == ["x" + name for name in found]

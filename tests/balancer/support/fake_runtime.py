@@ -117,7 +117,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
         self.released.append(request)
         if self.refuse_release:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "deaf")
-        held = self.tickets.pop(request.ticket, None)
+        held = self.tickets.pop(request.ticket or f"ticket-{request.session_id}-{request.epoch}", None)
         async with self.news:
             self.news.notify_all()
         return placement_pb2.ReleaseResponse(released=held is not None, load=self.snapshot())

@@ -1,0 +1,18 @@
+"""The settings of the public port."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from balancer.front.relay import RelayRule
+
+__all__ = ["FrontRule"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrontRule:
+    relay: RelayRule = field(default_factory=RelayRule)
+    head_timeout_ms: int = 5_000
+    dial_timeout_ms: int = 2_000
+    max_connections: int = 10_000
+    tend_interval_ms: int = 1_000

@@ -1,0 +1,47 @@
+"""The settings of the load model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+from balancer.capacity.effective_capacity import CapacityRule
+
+__all__ = ["LoadRule"]
+
+_MOST_VARIANCE: Final = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRule:
+    """Raises ValueError, with name, value and range."""
+
+    capacity: CapacityRule = field(default_factory=CapacityRule)
+    report_interval_s: float = 1.0
+    mean_life_s: float = 180.0
+    """Mean length of a session, until ends tell better."""
+    z: float = 1.0
+    """Standard deviations of talk that the target leaves room for."""
+    talk_correlation_s: float = 0.615
+    """How long talk and pause remember (ITU-T P.59: spurts of 1.004 s, pauses of 1.587 s)."""
+    learns_capacity: bool = True
+    """False: capacity is R1's formula alone."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("report_interval_s", 0.01), ("mean_life_s", 1.0), ("z", 0.0)):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= least):
+                raise ValueError(f"{name} is {value}; allowed: at least {least:g}, finite")
+
+    def momentary_variance(self, in_window: float, lasting: float) -> float:
+        """Relative variance of one session's CPU from moment to moment, from its variance over a window: of talk that is
+        forgotten after `talk_correlation_s`, a window of W seconds averages W / (2 * talk_correlation_s) independent moments."""
+        averaged = max(1.0, self.capacity.window_s / (2.0 * self.talk_correlation_s))
+        return min(max(in_window - lasting, 0.0) * averaged + lasting, _MOST_VARIANCE)
+
+    @property
+    def horizon_s(self) -> float:
+        """How far ahead placements are planned. Verification corrects a picture that is a report old, so the horizon may be
+        shorter than the interval: a quarter gave the evenest fleets in the simulator (docs/decisions/0014)."""
+        return max(0.25 * self.report_interval_s, 1.0)
