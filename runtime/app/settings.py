@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from runtime.primitives.errors import SettingError
+from runtime.primitives.ids import is_machine_id, is_runtime_id
 from runtime.primitives.load_snapshot import CostClass
 from runtime.primitives.settings import setting
+from runtime.session.shared_layout import MOST_SLOTS
 
 __all__ = ["ENVIRONMENT_PREFIX", "RuntimeSettings"]
 
@@ -58,16 +60,19 @@ class RuntimeSettings:
     synthetic_jitter: float = setting(
         0.0, "synthetic costs are drawn evenly from 1 - jitter to 1 + jitter times their value", at_least=0.0, at_most=1.0
     )
-    synthetic_seed: int = setting(0, "of that jitter", at_least=0)
+    synthetic_seed: int = setting(0, "of that jitter", at_least=0, at_most=2**32 - 1)
     hard_limit: int = setting(32, "sessions at most; about what two cores hold with real models", at_least=1, at_most=100_000)
     emergency_limit: int = setting(
-        0, "sessions at most when calls move in from a lost runtime; 0: a quarter above hard_limit", at_least=0
+        0,
+        "sessions at most when calls move in from a lost runtime; 0: a quarter above hard_limit",
+        at_least=0,
+        at_most=MOST_SLOTS,
     )
     cpu_share: float = setting(
         1.0, "this runtime's share of the allowed cores (1/3 for three on a machine)", above=0.0, at_most=1.0
     )
     cores: float = setting(0.0, "cores this machine gives us; 0: from cgroup, cpuset and affinity", at_least=0.0)
-    inflow_depth: int = setting(16, "new sessions at once, before the fair rate holds", at_least=4)
+    inflow_depth: int = setting(16, "new sessions at once, before the fair rate holds", at_least=4, at_most=1_000_000)
     inflow_floor_per_s: float = setting(2.0, "lowest rate of new sessions", unit="1/s", above=0.0)
     guard_utilisation: float = setting(
         1.2,
@@ -95,7 +100,7 @@ class RuntimeSettings:
         1, "runtimes on this machine under one supervisor, each a registry entry of its own", at_least=1, at_most=256
     )
     shared_memory: str = setting("", "file of the machine's shared counters; empty: made from machine_id, with workers only")
-    shard: int = setting(-1, "this worker's part of the shared counters; given by the supervisor", at_least=-1)
+    shard: int = setting(-1, "this worker's part of the shared counters; given by the supervisor", at_least=-1, at_most=255)
     leave_with_stdin: bool = setting(False, "leave when standard input ends: with whoever started this process, however it ended")
     log_level: str = setting("info", "lowest level that is written", one_of=("debug", "info", "warning", "error"))
 
@@ -108,6 +113,32 @@ class RuntimeSettings:
             host, _, port = address.rpartition(":")
             if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
                 raise SettingError("balancers", address, "host:port with a port from 1 to 65535, comma separated")
+        self._check_names()
+        self._check_workers()
+
+    def _check_names(self) -> None:
+        if self.machine_id and not is_machine_id(self.machine_id):
+            raise SettingError("machine_id", self.machine_id, "1-64 characters of A-Z a-z 0-9 . _ and hyphens, the first no sign")
+        number = f"-{self.workers}" if self.workers > 1 else ""
+        if self.runtime_id and not is_runtime_id(self.runtime_id + number):
+            allowed = f"1-{64 - len(number)} characters of a-z 0-9 and hyphens, the first no hyphen"
+            raise SettingError("runtime_id", self.runtime_id, allowed)
+
+    def _check_workers(self) -> None:
+        if self.shard >= 0 and (self.workers > 1 or not self.shared_memory):
+            raise SettingError("shard", self.shard, "-1; a supervisor gives its workers their own")
+        taken: dict[tuple[str, int], str] = {}
+        listeners = (("http_port", self.http_host), ("grpc_port", self.grpc_host), ("agent_check_port", self.http_host))
+        for name, host in listeners if self.workers > 1 else ():
+            first: int = getattr(self, name)
+            for port in range(first, first + self.workers) if first > 0 else ():
+                if port > 65535:
+                    raise SettingError(name, first, f"0 to {65536 - self.workers}: {self.workers} workers count up from it")
+                other = taken.setdefault((host, port), name)
+                if other != name:
+                    raise SettingError(
+                        name, first, f"ports apart from those of {other}; {self.workers} workers count up"
+                    )
 
     @property
     def adoption_limit(self) -> int:

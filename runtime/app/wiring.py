@@ -26,7 +26,7 @@ from runtime.load.load_meter import LoadMeter, RuntimeFacts
 from runtime.load.process_facts import affinity_cores, used_cpu_ns
 from runtime.primitives.clock import NS_PER_S, Clock, MonotonicClock
 from runtime.primitives.errors import SettingError
-from runtime.primitives.ids import RuntimeId, is_runtime_id
+from runtime.primitives.ids import RuntimeId, as_id_stem, is_runtime_id
 from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 from runtime.session.admission import Admission, Suitability
 from runtime.session.guard import OverloadGuard
@@ -117,7 +117,7 @@ def wire(settings: RuntimeSettings, agent: Agent, engines: LoadedEngines, http_p
     now_ns = clock.now_ns()
     incarnation = time.time_ns()  # an identity that grows over restarts; nothing is computed with it
     machine_id = settings.machine_id or socket.gethostname()
-    runtime_id = settings.runtime_id or f"{machine_id.lower().replace('.', '-').replace('_', '-')[:48]}-{http_port}"
+    runtime_id = settings.runtime_id or f"{as_id_stem(machine_id)}-{http_port}"
     if not is_runtime_id(runtime_id):
         raise SettingError("runtime_id", runtime_id, "1-64 characters of a-z 0-9 and hyphens, the first no hyphen")
     agents: Mapping[str, Agent] = {agent.name: agent}

@@ -55,7 +55,7 @@ class Allowed:
         if self.not_empty and not value:
             return False
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            if not math.isfinite(value):  # NaN compares false with every bound
+            if isinstance(value, float) and not math.isfinite(value):  # NaN compares false with every bound
                 return False
             if self.above is not None and not value > self.above:
                 return False
@@ -115,7 +115,7 @@ def _convert(name: str, value: object, wanted: type, allowed: Allowed) -> object
             return float(value)  # type: ignore[arg-type]
         if issubclass(wanted, StrEnum):
             return wanted(str(value))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last: an infinity has no whole number, a huge one no float
         raise SettingError(name, value, f"{_kind(wanted)}, {allowed}") from None
     if not isinstance(value, str):
         raise SettingError(name, value, "text")
@@ -206,6 +206,6 @@ def from_command_line(
             file_layer = tomllib.loads(read_text(str(path)))
         except (OSError, UnicodeDecodeError) as error:
             raise SettingError("config", path, f"a readable TOML file ({error})") from None
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # tomllib's own error is one; a number of thousands of digits is another
             raise SettingError("config", path, f"a TOML file ({error})") from None
     return resolve(cls, [file_layer, environment_layer(cls, environment, prefix), flags])

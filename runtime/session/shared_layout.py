@@ -15,18 +15,22 @@ from typing import Final
 
 from runtime.primitives.reasons import EndReason
 
-__all__ = ["END_REASONS", "MAGIC", "SLOT_ID_BYTES", "VERSION", "Cell", "Header", "Layout", "Slot"]
+__all__ = ["END_REASONS", "MAGIC", "MOST_SHARDS", "MOST_SLOTS", "SLOT_ID_BYTES", "VERSION", "Cell", "Header", "Layout", "Slot"]
 
 MAGIC: Final = 0x5357_424F_4152_4431
 VERSION: Final = 1
 END_REASONS: Final = tuple(EndReason)
 """The order of the `ended` cells. Only ever appended to."""
+MOST_SHARDS: Final = 1024
+MOST_SLOTS: Final = 125_000
+"""The highest hard limit and the quarter above it for calls that move in."""
 SLOT_ID_BYTES: Final = 128
 _LINE_WORDS: Final = 8
 
 
 class Header:
-    """Words of the header."""
+    """Words of the header. Magic, owner and the owner's start keep their places in every version: a segment of another version
+    still says whether its owner lives."""
 
     MAGIC: Final = 0
     VERSION: Final = 1
@@ -78,8 +82,10 @@ class Layout:
     slots: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.shards <= 1024 or not 1 <= self.slots <= 100_000:
-            raise ValueError(f"shards is {self.shards} (allowed: 1 to 1024), slots is {self.slots} (allowed: 1 to 100000)")
+        if not 1 <= self.shards <= MOST_SHARDS or not 1 <= self.slots <= MOST_SLOTS:
+            raise ValueError(
+                f"{self.shards} shards (allowed: 1 to {MOST_SHARDS}), {self.slots} slots (allowed: 1 to {MOST_SLOTS})"
+            )
 
     @property
     def shard_words(self) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from runtime.primitives.errors import SettingError
 from runtime.primitives.load_snapshot import CostClass
-from runtime.primitives.settings import environment_layer, flag_parser, resolve, setting
+from runtime.primitives.settings import environment_layer, flag_parser, from_command_line, resolve, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ def test_later_layers_win() -> None:
         ({"limit": "many"}, ["limit", "'many'", "a whole number"]),
         ({"limit": 1.5}, ["limit", "1.5"]),
         ({"limit": True}, ["limit", "True"]),
+        ({"limit": float("inf")}, ["limit", "inf", "a whole number"]),
+        ({"limit": "9" * 400}, ["limit", "999", "at most 1000"]),
+        ({"limit": "9" * 5000}, ["limit", "999", "a whole number"]),
+        ({"target": 10**400}, ["target", "a number", "at most 1"]),
         ({"target": "nan"}, ["target", "nan", "above 0"]),
         ({"target": 0}, ["target", "above 0"]),
         ({"mode": "c"}, ["mode", "a | b"]),
@@ -57,3 +61,9 @@ def test_environment_and_flags_make_layers() -> None:
     help_text = flag_parser(Example, "example", "An example.", "SB").format_help()
     assert "--limit" in help_text
     assert "at least 1, at most 1000" in help_text
+
+
+@pytest.mark.parametrize("text", ["limit = ", "limit = " + "9" * 5000])
+def test_a_file_that_cannot_be_read_as_toml_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match=r"'config' is 'f'.*a TOML file"):
+        from_command_line(Example, "example", "An example.", "SB", ["--config", "f"], {}, lambda _: text)
