@@ -1,20 +1,26 @@
-"""The machine's shared memory as a file: made by the supervisor, mapped by its workers and by anyone who reads."""
+"""The machine's shared memory as a file: made by the supervisor, mapped by its workers and by anyone who reads.
+
+The file appears whole, by a link, and its owner holds a lock (flock) on it for life: of two supervisors that start at once, one
+gets the path. Only a file with our magic is ever removed, and only by who holds its lock.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
+import stat
 from pathlib import Path
 from typing import Final, Self
 
 from runtime.primitives.errors import Fault, VoiceError
 from runtime.primitives.ids import Epoch, SessionId
 from runtime.primitives.load_snapshot import LegTotals
-from runtime.session.shared_layout import Header, Layout
+from runtime.session.shared_layout import MAGIC, VERSION, Header, Layout
 from runtime.session.shared_shard import Shard
 from runtime.session.shared_totals import add_up, read_layout, read_shard, write_header
 
-__all__ = ["MachineMemory", "MemoryInUse", "NoMachineMemory", "default_path", "process_start"]
+__all__ = ["MachineMemory", "MemoryInUse", "NoMachineMemory", "NotOurMemory", "default_path", "process_start"]
 
 _MEMORY_FOLDER: Final = Path("/dev/shm")
 
@@ -28,7 +34,20 @@ class MemoryInUse(VoiceError):
     def __init__(self, path: Path, pid: int) -> None:
         self.path = path
         self.pid = pid
-        super().__init__(f"{path} belongs to process {pid}, which is alive; choose another machine_id or stop it")
+        super().__init__(f"{path} belongs to a living supervisor (process {pid}); choose another machine_id or stop it")
+
+
+class NotOurMemory(VoiceError):
+    """What stands at the path was not made by a supervisor. It is left as it is."""
+
+    code = "not_our_memory"
+    fault = Fault.ENVIRONMENT
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} (shared_memory) exists and is no shared memory of a supervisor; choose another path"
+        )
 
 
 class NoMachineMemory(VoiceError):
@@ -61,13 +80,18 @@ def process_start(pid: int) -> int:
 
 
 class MachineMemory:
-    """A mapped segment. The maker removes the file when it closes."""
+    """A mapped segment. The maker removes the file when it closes.
 
-    def __init__(self, path: Path, mapped: mmap.mmap, layout: Layout, *, is_owner: bool) -> None:
+    Attributes:
+        descriptor: the segment itself, for a worker to inherit: the same memory even where its file was removed.
+            -1: not the maker's.
+    """
+
+    def __init__(self, path: Path, mapped: mmap.mmap, layout: Layout, *, descriptor: int = -1) -> None:
         self.path = path
         self.layout = layout
+        self.descriptor = descriptor
         self._mapped = mapped
-        self._is_owner = is_owner
         self._data = memoryview(mapped)
         self._words = self._data.cast("Q")
 
@@ -75,19 +99,27 @@ class MachineMemory:
     def create(cls, path: Path, layout: Layout) -> tuple[Self, str]:
         """Makes the segment; answers it and what stood there before, for the log (empty: nothing).
 
-        A segment of another version, or of a supervisor that is gone, is replaced. Raises MemoryInUse.
+        A segment whose supervisor is gone is replaced. Raises MemoryInUse, NotOurMemory, or OSError with the path.
         """
-        before = _describe(path)
-        path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
         try:
-            os.ftruncate(descriptor, layout.total_bytes)
-            mapped = mmap.mmap(descriptor, layout.total_bytes)
+            draft.unlink(missing_ok=True)  # of a process of our number that was killed here
+            locked = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise OSError(f"cannot make {path} (shared_memory): {error.strerror}") from error
+        try:
+            # The mapping keeps this open file, and so the lock, until the process ends. Workers inherit another one without it.
+            fcntl.flock(locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.posix_fallocate(locked, 0, layout.total_bytes)  # a full memory is said here, not by SIGBUS at some store
+            mapped = mmap.mmap(locked, layout.total_bytes)
+            memory = cls(path, mapped, layout, descriptor=os.open(draft, os.O_RDWR | os.O_CLOEXEC))
+            write_header(memory._words, layout, os.getpid(), process_start(os.getpid()))
+            return memory, _put(draft, path)
+        except OSError as error:
+            raise OSError(f"cannot make {path} of {layout.total_bytes} bytes (shared_memory): {error.strerror}") from error
         finally:
-            os.close(descriptor)
-        memory = cls(path, mapped, layout, is_owner=True)
-        write_header(memory._words, layout, os.getpid(), process_start(os.getpid()))
-        return memory, before
+            os.close(locked)
+            draft.unlink(missing_ok=True)
 
     @classmethod
     def attach(cls, path: Path) -> Self:
@@ -107,7 +139,7 @@ class MachineMemory:
         words.release()
         if layout is None:
             raise NoMachineMemory(path, "it has another layout")
-        return cls(path, mapped, layout, is_owner=False)
+        return cls(path, mapped, layout)
 
     def shard(self, index: int) -> Shard:
         """The writer's end of a shard; one process at a time claims it."""
@@ -125,22 +157,61 @@ class MachineMemory:
         """Every leg that the identity slots name now."""
         return [leg for index in range(self.layout.shards) for leg in self.shard(index).live()]
 
+    def is_at_path(self) -> bool:
+        """Whether the maker's file is still what stands at the path."""
+        return _is_at(self.path, self.descriptor)
+
     def close(self) -> None:
-        """Unmaps; the maker also removes the file. Shards are not used after it."""
-        if self._is_owner:
-            self.path.unlink(missing_ok=True)
+        """The maker removes the file, if it is still its own; the mapping goes with the process. Shards are not used after it."""
+        if self.descriptor >= 0:
+            if self.is_at_path():
+                self.path.unlink(missing_ok=True)
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
-def _describe(path: Path) -> str:
-    """What stands at the path: empty where nothing does. Raises MemoryInUse where its owner lives."""
+def _put(draft: Path, path: Path) -> str:
+    """Gives the finished draft its name; answers what it took the place of. Raises MemoryInUse or NotOurMemory."""
+    before = ""
+    while True:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            before = _clear(path) or before
+        else:
+            return before
+
+
+def _clear(path: Path) -> str:
+    """Removes a segment whose owner is gone, and describes it; empty where something else has come in its place."""
     try:
-        data = path.read_bytes()
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return ""
-    words = memoryview(data)[: len(data) // 8 * 8].cast("Q")
-    if read_layout(words) is None:
-        return "a segment of another version"
-    pid, start = words[Header.OWNER_PID], words[Header.OWNER_START]
-    if start and process_start(pid) == start:
-        raise MemoryInUse(path, pid)
-    return f"a segment of process {pid}, which is gone"
+    except OSError as error:
+        raise NotOurMemory(path) from error
+    try:
+        head = os.pread(descriptor, 8 * Header.WORDS, 0) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+        words = memoryview(head)[: len(head) // 8 * 8].cast("Q")
+        if len(words) < Header.WORDS or words[Header.MAGIC] != MAGIC:
+            raise NotOurMemory(path)
+        pid, start, version = words[Header.OWNER_PID], words[Header.OWNER_START], words[Header.VERSION]
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # its owner, or another supervisor that is about to replace it
+            raise MemoryInUse(path, pid) from None
+        if start and process_start(pid) == start:  # an owner that took no lock
+            raise MemoryInUse(path, pid)
+        if not _is_at(path, descriptor):
+            return ""
+        path.unlink()
+        return f"a segment of process {pid}, which is gone" + (f", of version {version}" if version != VERSION else "")
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -136,9 +136,7 @@ class RuntimeSettings:
                     raise SettingError(name, first, f"0 to {65536 - self.workers}: {self.workers} workers count up from it")
                 other = taken.setdefault((host, port), name)
                 if other != name:
-                    raise SettingError(
-                        name, first, f"ports apart from those of {other}; {self.workers} workers count up"
-                    )
+                    raise SettingError(name, first, f"ports apart from those of {other}; {self.workers} workers count up")
 
     @property
     def adoption_limit(self) -> int:
