@@ -60,10 +60,14 @@ class Program:
         self.ready = json.loads(line)
         return self.ready
 
-    async def end_input(self, within_s: float = 60.0) -> Any:
-        """Ends the program's standard input and answers the JSON line that it says to that."""
+    async def let_go(self) -> None:
+        """Ends the program's standard input, as our own end would."""
         assert self._process.stdin is not None, "standard input is a pipe"
         await self._process.stdin.aclose()
+
+    async def end_input(self, within_s: float = 60.0) -> Any:
+        """Ends the program's standard input and answers the JSON line that it says to that."""
+        await self.let_go()
         with anyio.fail_after(within_s):
             return json.loads(await self._lines.receive_until(b"\n", _LONGEST_LINE))
 

@@ -45,9 +45,7 @@ class NotOurMemory(VoiceError):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        super().__init__(
-            f"{path} (shared_memory) exists and is no shared memory of a supervisor; choose another path"
-        )
+        super().__init__(f"{path} (shared_memory) exists and is no shared memory of a supervisor; choose another path")
 
 
 class NoMachineMemory(VoiceError):

@@ -6,6 +6,7 @@ Order of the end (requirement C1, later with moves): take nothing new and say so
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -26,7 +27,9 @@ from runtime.app.listeners import bind, make_server, open_agent_check
 from runtime.app.machine_memory import MachineMemory
 from runtime.app.settings import RuntimeSettings
 from runtime.app.shared_legs import SharedLegs
+from runtime.app.starter import leave_for_sure, until_starter_is_gone
 from runtime.app.wiring import Parts, engines_of, load_agent, wire
+from runtime.app.worker_report import Reporter
 from runtime.engines.loaded import LoadedEngines
 from runtime.fleet.enrollment import Enrollment, Membership
 from runtime.load.orca_service import OrcaService
@@ -45,6 +48,8 @@ __all__ = ["SDK_VERSION", "Runtime", "serve"]
 
 SDK_VERSION = "0.1.0"
 _KNOWN_S = 5.0
+_BEYOND_DRAIN_S = 30.0
+"""By then the slowest orderly end is over."""
 
 
 class Runtime:
@@ -182,6 +187,7 @@ class Runtime:
 
 async def serve(settings: RuntimeSettings, log: FilteringBoundLogger) -> None:
     """The whole life of a process. Raises SettingError, ModelUnavailable or OSError, each a clear line for the operator."""
+    reporter = _reporter(settings)
     agent = load_agent(settings.agent)
     try:
         listener = listen(settings.http_host, settings.http_port)
@@ -199,11 +205,24 @@ async def serve(settings: RuntimeSettings, log: FilteringBoundLogger) -> None:
                 async with anyio.create_task_group() as group:
                     group.start_soon(_obey_signals, runtime)
                     if settings.leave_with_stdin:
-                        group.start_soon(_leave_with_stdin, runtime, log)
-                    await runtime.run(on_ready=lambda: _announce(runtime))
+                        group.start_soon(_leave_with_starter, runtime, log)
+                    if reporter is not None:
+                        group.start_soon(reporter.beat)
+                    await runtime.run(on_ready=lambda: _announce(runtime, reporter))
                     group.cancel_scope.cancel()
         finally:
             engines.close()
+
+
+def _reporter(settings: RuntimeSettings) -> Reporter | None:
+    """A worker's line to its supervisor, and what else makes it a worker; None without a supervisor."""
+    if settings.leave_with_stdin:
+        leave_for_sure(settings.drain_timeout_s + _BEYOND_DRAIN_S)
+    if settings.report_fd < 0:
+        return None
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # whole lines of what the agent prints among those of the log
+    return Reporter(settings.report_fd)
 
 
 @contextmanager
@@ -219,15 +238,14 @@ def _shard_of(settings: RuntimeSettings) -> Iterator[Shard | None]:
     shard.release()  # not after a fault: then the legs that are left are the supervisor's to end
 
 
-async def _leave_with_stdin(runtime: Runtime, log: FilteringBoundLogger) -> None:
-    """Whoever started us holds our standard input open; its end is theirs, whatever ended them."""
-    await anyio.wait_readable(sys.stdin)
+async def _leave_with_starter(runtime: Runtime, log: FilteringBoundLogger) -> None:
+    await until_starter_is_gone()
     log.warning("standard input has ended")
     runtime.leave()
 
 
-def _announce(runtime: Runtime) -> None:
-    """One JSON line on standard output: how tools learn the ports that the system chose."""
+def _announce(runtime: Runtime, reporter: Reporter | None) -> None:
+    """One JSON line, to the supervisor or on standard output: how tools learn the ports that the system chose."""
     ready = {
         "event": "ready",
         "runtime_id": runtime.parts.runtime_id,
@@ -235,6 +253,9 @@ def _announce(runtime: Runtime) -> None:
         "grpc": runtime.grpc_address,
         "agent_check": runtime.agent_check_address,
     }
+    if reporter is not None:
+        reporter.ready(ready)
+        return
     sys.stdout.write(json.dumps(ready) + "\n")
     sys.stdout.flush()
 

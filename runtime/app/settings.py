@@ -15,6 +15,8 @@ from runtime.session.shared_layout import MOST_SLOTS
 __all__ = ["ENVIRONMENT_PREFIX", "RuntimeSettings"]
 
 ENVIRONMENT_PREFIX = "SWITCHBOARD_RUNTIME"
+_LEAST_SILENCE_S: Final = 3.0
+"""Three beats of a worker."""
 _VERSION: Final = re.compile(r"\d+(\.\d+)*")
 
 
@@ -99,8 +101,21 @@ class RuntimeSettings:
     workers: int = setting(
         1, "runtimes on this machine under one supervisor, each a registry entry of its own", at_least=1, at_most=256
     )
+    worker_start_s: float = setting(
+        120.0, "how long a worker may take to become ready; a supervisor kills it then", unit="s", above=0.0, at_most=3600.0
+    )
+    worker_silence_s: float = setting(
+        30.0,
+        "how long a worker's event loop may stand still before the supervisor kills and restarts it; 0: for ever, else from 3",
+        unit="s",
+        at_least=0.0,
+        at_most=3600.0,
+    )
     shared_memory: str = setting("", "file of the machine's shared counters; empty: made from machine_id, with workers only")
     shard: int = setting(-1, "this worker's part of the shared counters; given by the supervisor", at_least=-1, at_most=255)
+    report_fd: int = setting(
+        -1, "where this worker says that it is ready and lives; given by the supervisor", at_least=-1, at_most=2**20
+    )
     leave_with_stdin: bool = setting(False, "leave when standard input ends: with whoever started this process, however it ended")
     log_level: str = setting("info", "lowest level that is written", one_of=("debug", "info", "warning", "error"))
 
@@ -127,6 +142,10 @@ class RuntimeSettings:
     def _check_workers(self) -> None:
         if self.shard >= 0 and (self.workers > 1 or not self.shared_memory):
             raise SettingError("shard", self.shard, "-1; a supervisor gives its workers their own")
+        if self.report_fd >= 0 and self.shard < 0:
+            raise SettingError("report_fd", self.report_fd, "-1; a supervisor gives its workers their own")
+        if 0 < self.worker_silence_s < _LEAST_SILENCE_S:
+            raise SettingError("worker_silence_s", self.worker_silence_s, f"0, or {_LEAST_SILENCE_S:g} to 3600")
         taken: dict[tuple[str, int], str] = {}
         listeners = (("http_port", self.http_host), ("grpc_port", self.grpc_host), ("agent_check_port", self.http_host))
         for name, host in listeners if self.workers > 1 else ():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from runtime.app.settings import RuntimeSettings
+from runtime.app.settings import ENVIRONMENT_PREFIX, RuntimeSettings
+from runtime.primitives.ids import as_id_stem
 
-__all__ = ["worker_command", "worker_settings"]
+__all__ = ["worker_command", "worker_environment", "worker_settings"]
 
 
 def worker_settings(settings: RuntimeSettings, machine_id: str, memory: Path, index: int) -> RuntimeSettings:
@@ -23,7 +25,7 @@ def worker_settings(settings: RuntimeSettings, machine_id: str, memory: Path, in
         leave_with_stdin=True,
         shared_memory=str(memory),
         machine_id=machine_id,
-        runtime_id=f"{settings.runtime_id or machine_id}-{index + 1}",
+        runtime_id=f"{settings.runtime_id or as_id_stem(machine_id)}-{index + 1}",
         http_port=settings.http_port + index if settings.http_port else 0,
         grpc_port=settings.grpc_port + index if settings.grpc_port else 0,
         agent_check_port=settings.agent_check_port + index if settings.agent_check_port > 0 else settings.agent_check_port,
@@ -32,11 +34,15 @@ def worker_settings(settings: RuntimeSettings, machine_id: str, memory: Path, in
 
 
 def worker_command(settings: RuntimeSettings) -> list[str]:
-    """The command that starts a runtime with exactly these settings."""
+    """The command that starts a runtime with exactly these settings: all are given, whatever the environment or a file say."""
     command = [sys.executable, "-m", "runtime"]
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         text = ",".join(value) if isinstance(value, tuple) else str(value)
-        if value != field.default:
-            command += [f"--{field.name.replace('_', '-')}={text}"]
+        command.append(f"--{field.name.replace('_', '-')}={text}")
     return command
+
+
+def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """A worker's environment: the supervisor's without its settings, which the command line says already."""
+    return {name: value for name, value in environment.items() if not name.startswith(f"{ENVIRONMENT_PREFIX}_")}

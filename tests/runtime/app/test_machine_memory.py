@@ -143,6 +143,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.e2e
 def test_of_supervisors_that_start_at_once_one_replaces_a_stale_segment(tmp_path: Path) -> None:
     _leave_behind(tmp_path / "m", OWNER_START=1)
     command = [sys.executable, "-c", _RIVAL, str(tmp_path / "m")]

@@ -62,6 +62,9 @@ def test_room_for_moved_calls_is_not_below_the_room_for_new_ones() -> None:
     ("name", "value", "words"),
     [
         ("runtime_id", "r" * 62, "1-61 characters"),
+        ("report_fd", "3", "a supervisor gives its workers their own"),
+        ("worker_silence_s", "2.9", "0, or 3 to 3600"),
+        ("worker_start_s", "0", "above 0"),
         ("shard", "3", "a supervisor gives its workers their own"),
         ("http_port", "65535", "0 to 65526: 10 workers count up from it"),
         ("agent_check_port", "65530", "0 to 65526: 10 workers count up from it"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runtime.app.settings import ENVIRONMENT_PREFIX, RuntimeSettings
-from runtime.app.worker_command import worker_command, worker_settings
+from runtime.app.worker_command import worker_command, worker_environment, worker_settings
 from runtime.primitives.settings import from_command_line
 
 
@@ -16,3 +16,21 @@ def test_the_command_line_says_the_same_settings() -> None:
     assert read == own
     assert (own.runtime_id, own.http_port, own.grpc_port, own.shard, own.workers) == ("m-3", 9002, 0, 2, 1)
     assert own.cpu_share == 1 / 3
+
+
+def test_what_the_supervisors_environment_and_file_say_does_not_reach_a_worker_again() -> None:
+    own = worker_settings(RuntimeSettings(workers=2, machine_id="Rack_7.local"), "Rack_7.local", Path("seg"), 0)
+    assert own.runtime_id == "rack-7-local-1"
+    environment = {
+        f"{ENVIRONMENT_PREFIX}_WORKERS": "2",
+        f"{ENVIRONMENT_PREFIX}_HARD_LIMIT": "5",
+        f"{ENVIRONMENT_PREFIX}_CONFIG": "f",
+    }
+    read = from_command_line(
+        RuntimeSettings, "x", "x", ENVIRONMENT_PREFIX, worker_command(own)[3:], environment, lambda _: "workers = 2\nregion = 'x'"
+    )
+    assert read == own
+    assert worker_environment({**environment, "PATH": "p", "SWITCHBOARD_BALANCER_CONFIG": "b"}) == {
+        "PATH": "p",
+        "SWITCHBOARD_BALANCER_CONFIG": "b",
+    }
