@@ -39,6 +39,7 @@ from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.reasons import EndReason
 from runtime.primitives.rng import SeededRng
 from runtime.session.shared_shard import Shard
+from runtime.telemetry.machine_metrics import MachineMetrics
 from runtime.transport.agent_check import AgentCheck
 from runtime.transport.http_server import HttpServer, listen
 from runtime.transport.ops_endpoints import ops_routes
@@ -199,9 +200,11 @@ async def serve(settings: RuntimeSettings, log: FilteringBoundLogger) -> None:
         try:
             parts = wire(settings, agent, engines, listener.getsockname()[1], log)
             runtime = Runtime(parts, listener, log.bind(runtime_id=parts.runtime_id))
-            with _shard_of(settings) as shard:
-                if shard is not None:
+            with _shard_of(settings) as held:
+                if held is not None:
+                    memory, shard = held
                     parts.legs.listeners.insert(0, SharedLegs(shard))
+                    parts.metrics.registry.register(MachineMetrics(memory.totals))
                 async with anyio.create_task_group() as group:
                     group.start_soon(_obey_signals, runtime)
                     if settings.leave_with_stdin:
@@ -226,15 +229,15 @@ def _reporter(settings: RuntimeSettings) -> Reporter | None:
 
 
 @contextmanager
-def _shard_of(settings: RuntimeSettings) -> Iterator[Shard | None]:
-    """This worker's part of the machine's shared memory, claimed while it serves; None without a supervisor."""
+def _shard_of(settings: RuntimeSettings) -> Iterator[tuple[MachineMemory, Shard] | None]:
+    """The machine's shared memory and this worker's part of it, claimed while it serves; None without a supervisor."""
     if settings.shard < 0:
         yield None
         return
     memory = MachineMemory.attach(Path(settings.shared_memory))
     shard = memory.shard(settings.shard)
     shard.claim(os.getpid())
-    yield shard
+    yield memory, shard
     shard.release()  # not after a fault: then the legs that are left are the supervisor's to end
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -72,10 +73,20 @@ class _Site:
         document: dict[str, Any] = await anyio.to_thread.run_sync(get_json, f"{address}/v1/load")
         return document
 
+    async def metrics(self, index: int) -> str:
+        address = self.supervisor.ready["workers"][index]["http"]
+        return await anyio.to_thread.run_sync(_text, f"{address}/metrics")
+
     async def end(self, number: int = signal.SIGTERM) -> None:
         os.kill(self.supervisor.pid, number)
         with anyio.fail_after(_PATIENCE_S):
             assert await self.supervisor.wait() == 0
+
+
+def _text(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=20.0) as answer:
+        text: str = answer.read().decode()
+        return text
 
 
 @asynccontextmanager
@@ -238,6 +249,7 @@ async def test_the_counters_go_on_when_their_file_is_removed(tmp_path: Path, mon
         os.kill(before["m-1"], signal.SIGKILL)
         await site.until(lambda: site.pids()["m-1"] != before["m-1"])
         assert site.lines("shared memory is hidden")
+        assert "switchboard_machine_sessions_lost_total 0.0" in await site.metrics(1)
         await site.end()
 
 
