@@ -27,8 +27,11 @@ _FEWEST: Final = 2.0
 """Sessions below which a measurement is mostly rounding."""
 _SPEED_MEMORY: Final = 64.0
 """Measurements over which the speed is averaged."""
+_SPEED_ENOUGH: Final = 4.0
+_POOL_FROM: Final = 10.0
 _POOL_MEMORY: Final = 4000.0
 _POOL_ENOUGH: Final = 40.0
+_TIDE_MEMORY: Final = 10.0
 _SIGMAS: Final = 3.0
 _USUAL_VARIANCE: Final = 0.08
 """Of a talking and pausing caller over ten seconds."""
@@ -50,6 +53,8 @@ class CostFactors:
         self._previous = np.full(size, np.nan)
         self._at_s = np.zeros(size)
         self._uncertain = np.zeros(size)
+        self._tide_mean = 1.0
+        self._tide_weight = 0.0
         self._pairs = 0.0
         self._singles = 0.0
         self._square = 0.0
@@ -98,7 +103,7 @@ class CostFactors:
         if not usable.any():
             return
         slots, sessions, utilisation = slots[usable], sessions[usable], utilisation[usable]
-        measured = np.clip(curve.sessions_at(utilisation) / sessions, *_RANGE)
+        measured = np.clip(curve.sessions_at(utilisation) / sessions / self._tide(slots, sessions, utilisation, curve), *_RANGE)
         self._pool(slots, sessions, measured)
         self._learn_speed(slots, sessions, measured, now_s)
         self._learn_mix(slots, sessions, measured, now_s)
@@ -111,10 +116,20 @@ class CostFactors:
             self.speed[slots] /= mean
             self._mean[slots] /= mean
 
+    def _tide(self, slots: Slots, sessions: Floats, utilisation: Floats, curve: Curve) -> float:
+        """What all runtimes have in common just now, as when every caller talks at once: that is no one runtime's cost."""
+        relative = curve.sessions_at(utilisation) / sessions / self.speed[slots]
+        memory = max(_TIDE_MEMORY, float(np.count_nonzero(self._count)))
+        self._tide_weight = min(self._tide_weight + slots.shape[0], memory)
+        self._tide_mean += (float(relative.mean()) - self._tide_mean) * min(1.0, slots.shape[0] / self._tide_weight)
+        return max(self._tide_mean, _RANGE[0])
+
     def _pool(self, slots: Slots, sessions: Floats, measured: Floats) -> None:
         # Noise falls with the root of the sessions; scaled by it, all runtimes tell of the same quantity.
-        scaled = (measured / self._mean[slots] - 1.0) * np.sqrt(sessions)
-        settled = self._count[slots] >= 3.0
+        count = self._count[slots]
+        # The mean is of the same measurements, and of few at first: its own error is not the session's.
+        scaled = (measured / self._mean[slots] - 1.0) * np.sqrt(sessions * count / (count + 1.0))
+        settled = count >= _POOL_FROM
         scaled = np.where(settled, scaled, np.nan)
         before = self._previous[slots]
         now_known = ~np.isnan(scaled)
@@ -140,7 +155,7 @@ class CostFactors:
         lives = np.maximum(1.0, count * np.minimum(interval, self.mean_life_s) / (2.0 * self.mean_life_s))
         variance = self.session_variance / count + self.mix_variance / lives
         far = np.abs(mean - 1.0) > _SIGMAS * np.sqrt(variance / sessions) + 0.02
-        self.speed[slots] = np.where(far, mean, 1.0)
+        self.speed[slots] = np.where(far & (count >= _SPEED_ENOUGH), mean, 1.0)
 
     def _learn_mix(self, slots: Slots, sessions: Floats, measured: Floats, now_s: float) -> None:
         lasting = self.mix_variance

@@ -4,8 +4,7 @@
 
 Sessions change more slowly than any window forgets, so a fit over recent reports alone loses its slope (and its sense) while a
 fleet stands still. Here reports are summed in bins of x, each 10 % wide, and a bin forgets only when it is written: what was
-seen at other loads stays. The curve is fitted to the bins' means, with no negative part, and with as many parts as the bins
-can tell apart.
+seen at other loads stays. The curve is fitted to the bins' means, with no negative part.
 """
 
 from __future__ import annotations
@@ -22,8 +21,11 @@ __all__ = ["Curve", "CurveFit"]
 Floats = NDArray[np.float64]
 _WIDTH: Final = math.log(1.1)
 _BINS: Final = 128
-_MOST: Final = 400.0
-"""Reports that a bin remembers."""
+_LEAST_MEMORY: Final = 400.0
+_IDLE: Final = 1e-9
+_HALVINGS: Final = 24
+_BEND_SPAN: Final = 3.0
+"""How far apart loads must lie, as a ratio, before a bend can be told from chance."""
 _ENOUGH: Final = 10.0
 """Reports before which nothing is fitted."""
 _TRUSTED: Final = 20.0
@@ -52,37 +54,38 @@ class Curve:
             return above / max(self.k, 1e-9)
         return (np.sqrt(self.k * self.k + 4.0 * self.g * above) - self.k) / (2.0 * self.g)
 
-    def capacity(self, target: float, z: float, session_variance: float) -> float:
-        """The largest x with mean(x) + z * sd(x) <= target, in sessions of mean cost.
+    @property
+    def reach(self) -> float:
+        """How far the curve may be followed: what was seen and a quarter, or four sessions, more."""
+        return max(self.x_seen + 4.0, 1.25 * self.x_seen)
 
-        `session_variance`: variance of one session's momentary CPU over its mean squared (talk and pause); of x sessions that
-        speak independently the sum's standard deviation is slope * sqrt(session_variance * x). Never beyond what was seen by
-        more than a quarter or four sessions.
+    def capacities(self, speed: Floats, target: float, z: float, session_variance: float, reach: float) -> Floats:
+        """The largest number of sessions n with mean(n) + z * sd(n) <= target, on runtimes of these speeds (1: mean, 2: half as
+        fast), where x = speed * n is at most `reach`.
+
+        `session_variance`: variance of one session's momentary CPU over its mean squared (talk and pause); of n sessions that
+        speak independently the sum's standard deviation is slope * speed * sqrt(session_variance * n).
         """
-        return self.capacity_within(max(self.x_seen + 4.0, 1.25 * self.x_seen), target, z, session_variance)
-
-    def capacity_within(self, reach: float, target: float, z: float, session_variance: float) -> float:
-        """The same, at most `reach`."""
-        low, high = 0.0, reach
-        if self._stressed(reach, z, session_variance) <= target:
-            return reach
-        for _ in range(30):
-            middle = (low + high) / 2.0
-            if self._stressed(middle, z, session_variance) <= target:
-                low = middle
-            else:
-                high = middle
-        return low
-
-    def _stressed(self, x: float, z: float, session_variance: float) -> float:
-        slope = self.k + self.g * x
-        return self.u0 + slope * x + z * slope * math.sqrt(session_variance * x)
+        low, high = np.zeros_like(speed), reach / speed
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            x = speed * middle
+            slope = self.k + self.g * x
+            fits = self.u0 + slope * x + z * slope * speed * np.sqrt(session_variance * middle) <= target
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        return high
 
 
 class CurveFit:
-    """Reports in, curve out."""
+    """Reports in, curve out.
+
+    u0 is what idle runtimes were seen to use, and 0 until one was: machines of different speed that are evenly loaded look
+    like a high base and no slope. The bend is fitted only where loads lie far enough apart, and never without a slope.
+    """
 
     def __init__(self) -> None:
+        self.memory = _LEAST_MEMORY
+        """Reports that a bin remembers."""
         self._weight = np.zeros(_BINS)
         self._x = np.zeros(_BINS)
         self._u = np.zeros(_BINS)
@@ -93,21 +96,22 @@ class CurveFit:
 
     def learn(self, x: Floats, utilisation: Floats) -> None:
         """Reports: x (sessions of mean cost, at least 0) and utilisation (finite, at least 0), equal length."""
-        index = np.where(x < 1.0, 0, 1 + (np.log(np.maximum(x, 1.0)) / _WIDTH).astype(np.intp))
+        index = np.where(x < 1.0, np.where(x <= _IDLE, 0, 1), 2 + (np.log(np.maximum(x, 1.0)) / _WIDTH).astype(np.intp))
         np.minimum(index, _BINS - 1, out=index)
         np.add.at(self._weight, index, 1.0)
         np.add.at(self._x, index, x)
         np.add.at(self._u, index, utilisation)
-        full = self._weight > _MOST
+        full = self._weight > self.memory
         if full.any():
-            keep = _MOST / self._weight[full]
-            self._weight[full] = _MOST
+            keep = self.memory / self._weight[full]
+            self._weight[full] = self.memory
             self._x[full] *= keep
             self._u[full] *= keep
 
     def fit(self) -> Curve | None:
         """None: too little was seen, or nothing but idle runtimes."""
         used = self._weight > 0.0
+        used[0] = False
         weight = self._weight[used]
         reports = float(weight.sum())
         if reports < _ENOUGH:
@@ -117,48 +121,30 @@ class CurveFit:
         x_seen = float(seen.max())
         if x_seen < 1.0:
             return None
+        u0 = float(self._u[0] / self._weight[0]) if self._weight[0] >= _TOP else 0.0
+        above = np.maximum(u - min(u0, float(u.min())), 0.0)
         trust = weight / (1.0 + weight / _TRUSTED)
-        # How far apart the seen loads lie decides what can be told: a base needs twofold, a bend threefold. Closer together, the
-        # little that x differs is drowned by what else differs, and a fitted slope is too flat.
         well = x[weight >= _TRUSTED]
-        lowest = float(well.min()) if well.size else x_seen
-        span = x_seen / max(1.0, lowest)
-        parts = 1 if span < 2.0 else 2 if span < 3.0 else 3
-        u0, k, g = _non_negative_fit(x, u, trust, parts)
+        span = x_seen / max(1.0, float(well.min())) if well.size else 1.0
+        k, g = _slope_and_bend(x, above, trust, may_bend=span >= _BEND_SPAN)
         if k + g * x_seen <= 1e-7:
             return None
-        return Curve(u0, k, g, x_seen, reports)
+        return Curve(min(u0, float(u.min())), k, g, x_seen, reports)
 
 
-def _non_negative_fit(x: Floats, u: Floats, weight: Floats, parts: int) -> tuple[float, float, float]:
-    """The best of all fits with at most `parts` non-negative coefficients. The plain slope is always among them; another must
-    be better by more than its extra freedom earns."""
-    columns = np.stack((np.ones_like(x), x, x * x))
-    scaled = columns * weight
-    products, wanted = scaled @ columns.T, scaled @ u
-    total = float((weight * u * u).sum())
-    best: tuple[float, list[float]] | None = None
-    for chosen in _SUBSETS:
-        if len(chosen) > parts:
-            continue
-        picked = list(chosen)
-        matrix = products[np.ix_(picked, picked)]
-        try:
-            solved = np.linalg.solve(matrix + np.diag(np.diag(matrix)) * 1e-9, wanted[picked])
-        except np.linalg.LinAlgError:
-            continue
-        if (solved < 0.0).any():
-            continue
-        error = max(total - float(solved @ wanted[picked]), 1e-9 * total) * (1.0 + 0.05 * len(picked))
-        if best is None or error < best[0]:
-            coefficients = [0.0, 0.0, 0.0]
-            for place, value in zip(picked, solved, strict=True):
-                coefficients[place] = float(value)
-            best = (error, coefficients)
-    if best is None:
-        return 0.0, 0.0, 0.0
-    return best[1][0], best[1][1], best[1][2]
-
-
-_SUBSETS: Final = ((1,), (0, 1), (1, 2), (0, 1, 2), (2,), (0, 2))
-"""Of (u0, k, g); never u0 alone: sessions that cost nothing would be placed without end."""
+def _slope_and_bend(x: Floats, above: Floats, trust: Floats, *, may_bend: bool) -> tuple[float, float]:
+    """Weighted least squares of above = k*x + g*x^2, both at least 0, k above 0; a bend must earn its place."""
+    xx, xu = float((trust * x * x).sum()), float((trust * x * above).sum())
+    plain = max(xu / xx, 0.0)
+    if not may_bend:
+        return plain, 0.0
+    xxx, xxxx, xxu = float((trust * x**3).sum()), float((trust * x**4).sum()), float((trust * x * x * above).sum())
+    determinant = xx * xxxx - xxx * xxx
+    if determinant <= 1e-9 * xx * xxxx:
+        return plain, 0.0
+    k, g = (xu * xxxx - xxu * xxx) / determinant, (xxu * xx - xu * xxx) / determinant
+    if k <= 0.0 or g <= 0.0:
+        return plain, 0.0
+    straight = float((trust * (above - plain * x) ** 2).sum())
+    bent = float((trust * (above - k * x - g * x * x) ** 2).sum())
+    return (k, g) if bent < 0.9 * straight else (plain, 0.0)

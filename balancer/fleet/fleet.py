@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from balancer.capacity.freshness import ReportOrder, order_of
 from balancer.capacity.in_flight import InFlight
-from balancer.capacity.overload import OverloadLatch
 from balancer.capacity.report_check import TrustedReport, check_report
 from balancer.fleet.books import Books, LegChange, Recorded
 from balancer.fleet.membership import Change, ChangeKind, EnrollOutcome, Member, Membership, MembershipRule
@@ -62,7 +61,6 @@ class Seat:
     slot: int
     """Its place in the view, as long as it is in the fleet."""
     flight: InFlight = field(default_factory=InFlight)
-    latch: OverloadLatch = field(default_factory=OverloadLatch)
     report: TrustedReport | None = None
     arrived_ns: int | None = None
 
@@ -191,11 +189,7 @@ class Fleet:
             if (upto.balancer_id, upto.balancer_incarnation) == (self.life.balancer_id, self.life.incarnation):
                 for _ in range(seat.flight.settle_upto(upto.placement_number)):
                     self.view.settle(seat.slot, contained=True)
-        utilisation = trusted.utilisation
-        self.view.report_one(seat.slot, trusted.snapshot, utilisation, now_ns)
-        target = self.view.load.rule.capacity.target_utilisation
-        seat.latch.update(None if utilisation is None else utilisation / target)
-        self.view.overload(seat.slot, seat.latch.level)
+        self.view.report_one(seat.slot, trusted.snapshot, trusted.utilisation, now_ns)
         self.books.compare(report.runtime_id, report.incarnation, trusted.snapshot.ledger_version, trusted.snapshot.active)
         self._publish(seat)
         return True

@@ -194,7 +194,7 @@ class Placer:
         try:
             while step.ask is not None:
                 candidate = step.ask
-                if not self._fleet.view.has_room(candidate, uses_capacity=self.router.policy.uses_capacity):
+                if not self._fleet.view.has_room(candidate, self._clock.now_ns(), uses_capacity=self.router.policy.uses_capacity):
                     step = tries.refused()  # filled while another was asked
                     continue
                 answer = await self._ask(candidate, decision, door, in_haste=bool(held))
@@ -211,6 +211,9 @@ class Placer:
                         refusals.append(RuntimeRefusal(candidate.runtime_id, answer.reason, answer.detail))
                         if answer.retry_after_ms:
                             retry_after_ms.append(answer.retry_after_ms)
+                        if answer.reason is RefusalReason.INFLOW:
+                            until_ns = self._clock.now_ns() + max(answer.retry_after_ms, 1) * NS_PER_MS
+                            self._fleet.view.close(candidate.slot, until_ns)
                         step = tries.refused()
             return None if step.take is None else held.pop(step.take.slot)
         finally:

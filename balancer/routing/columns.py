@@ -60,6 +60,7 @@ class Columns:
     load, capacity                    the estimate, and what fills the runtime to the target, in sessions of mean cost
     effective                         how many it may hold just now; headroom_r1: R1's E less the estimate
     is_full, is_capped                at the hard limit; no whole session fits below `effective`
+    closed_until_ns                   it refused for inflow and said when to come again
     overload                          how many priorities are kept off, lowest first
     cost                              the price class's factor
     """
@@ -99,16 +100,17 @@ class Columns:
     is_capped: Bools
     arrived_ns: Times
     reported_ns: Times
+    closed_until_ns: Times
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._allot(
-            np.zeros((len(_FLOATS), size)), np.zeros((len(_BOOLS), size), np.bool_), np.full((2, size), NEVER_NS, np.int64)
+            np.zeros((len(_FLOATS), size)), np.zeros((len(_BOOLS), size), np.bool_), np.full((3, size), NEVER_NS, np.int64)
         )
 
     def _allot(self, floats: Floats, bools: Bools, times: Times) -> None:
         self._floats, self._bools, self._times = floats, bools, times
-        self.arrived_ns, self.reported_ns = times
+        self.arrived_ns, self.reported_ns, self.closed_until_ns = times
         for place, name in enumerate(_FLOATS):
             setattr(self, name, floats[place])
         for place, name in enumerate(_BOOLS):
@@ -134,4 +136,4 @@ class Columns:
 
 
 def _fresh(size: int) -> tuple[Floats, Bools, Times]:
-    return np.zeros((len(_FLOATS), size)), np.zeros((len(_BOOLS), size), np.bool_), np.full((2, size), NEVER_NS, np.int64)
+    return np.zeros((len(_FLOATS), size)), np.zeros((len(_BOOLS), size), np.bool_), np.full((3, size), NEVER_NS, np.int64)

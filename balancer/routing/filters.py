@@ -94,6 +94,11 @@ def _not_overloaded(context: FilterContext) -> Bools:
     return kept
 
 
+def _not_closed(context: FilterContext) -> Bools:
+    kept: Bools = context.view.columns.closed_until_ns <= context.now_ns
+    return kept
+
+
 def _hard_limit(context: FilterContext) -> Bools:
     return ~context.view.columns.is_full
 
@@ -116,6 +121,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
     Filter("hard_limit", RefusalReason.LIMIT, _hard_limit),
     Filter("overload", RefusalReason.OVERLOAD, _not_overloaded),
     Filter("headroom", RefusalReason.NO_HEADROOM, _headroom),
+    Filter("inflow", RefusalReason.INFLOW, _not_closed),
 )
 
 

@@ -145,11 +145,10 @@ class FleetView:
         self._free.append(slot)
         self._changed()
 
-    def overload(self, slot: int, level: int) -> None:
-        """How many priorities, lowest first, get nothing new there."""
-        if self.columns.overload.item(slot) != level:
-            self.columns.overload[slot] = level
-            self.load.flips += 1
+    def close(self, slot: int, until_ns: int) -> None:
+        """It refused for inflow: nothing new before then."""
+        self.columns.closed_until_ns[slot] = until_ns
+        self.load.flips += 1
 
     def mask(self, key: Hashable, fits: Callable[[RuntimeFacts], bool]) -> Bools:
         """The slots whose standing facts fit, remembered under `key` until any runtime's standing facts change."""
@@ -228,10 +227,11 @@ class FleetView:
         since = c.own_placed.item(slot) - candidate.own_placed
         return load - since, load / capacity if capacity > 0.0 else float("inf")
 
-    def has_room(self, candidate: Candidate, *, uses_capacity: bool) -> bool:
+    def has_room(self, candidate: Candidate, now_ns: int, *, uses_capacity: bool) -> bool:
         """Whether the candidate, asked a while after the decision, still has a place as far as is known."""
         c, slot = self.columns, candidate.slot
-        return not c.is_full.item(slot) and not (uses_capacity and c.is_capped.item(slot))
+        is_closed = c.closed_until_ns.item(slot) > now_ns
+        return not is_closed and not c.is_full.item(slot) and not (uses_capacity and c.is_capped.item(slot))
 
     # Inside
 

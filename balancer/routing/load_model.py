@@ -7,7 +7,6 @@ once.
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from balancer.capacity.cost_factors import CostFactors
 from balancer.capacity.cpu_curve import Curve, CurveFit
 from balancer.capacity.effective_capacity import effective_capacities
+from balancer.capacity.overload import overload_levels
 from balancer.capacity.session_estimate import EndRate, expected_sessions
 from balancer.capacity.start_rate import StartRate
 from balancer.capacity.water_level import pour
@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 Slots = NDArray[np.intp]
 _FIT_EVERY_NS: Final = NS_PER_S
 _NOTHING_NS: Final = -(2**62)
+_WINDOWS_KEPT: Final = 60.0
+"""Windows of the whole fleet that a bin of the curve remembers: a minute in which all talk at once is not the long run."""
 _OWN_SHARE: Final = 0.005
 _ROUNDING: Final = 0.05
 """A whole session fits also where an estimate has grown by this: estimates are no whole numbers."""
@@ -56,13 +58,13 @@ class LoadModel:
         self._chance = np.zeros(columns.size)
         self._measured_ns = np.full(columns.size, _NOTHING_NS, np.int64)
         self._measured_active = np.zeros(columns.size)
-        self._full_capacity = math.nan
+        self._full_capacity = np.zeros(columns.size)
         self._refreshed_ns = _NOTHING_NS
         self._fitted_ns = _NOTHING_NS
 
     def grow(self, size: int) -> None:
         self.factors.grow(size)
-        for name, fresh in (("_chance", 0.0), ("_measured_ns", _NOTHING_NS), ("_measured_active", 0.0)):
+        for name, fresh in (("_chance", 0.0), ("_measured_ns", _NOTHING_NS), ("_measured_active", 0.0), ("_full_capacity", 0.0)):
             old = getattr(self, name)
             new = np.full(size, fresh, old.dtype)
             new[: old.shape[0]] = old
@@ -98,6 +100,10 @@ class LoadModel:
             values = getattr(reports, name)
             if values is not None:
                 getattr(c, name)[slots] = values
+        level = overload_levels(c.overload[slots], reports.utilisation)
+        if (level != c.overload[slots]).any():
+            c.overload[slots] = level
+            self.flips += 1
         self._rebase(slots, reports.active + reports.reserved, known, now_ns)
         arrived_from_others = float(others.sum())
         if arrived_from_others:
@@ -208,8 +214,11 @@ class LoadModel:
             return
         slots, active, utilisation = slots[fit], active[fit], utilisation[fit]
         # The CPU is a mean over the window, so the sessions are too: of its two ends.
-        recent = now_ns - self._measured_ns[slots] <= 2 * window_ns
-        sessions = np.where(recent, 0.5 * (active + self._measured_active[slots]), active)
+        before = self._measured_active[slots]
+        sessions = 0.5 * (active + before)
+        # A runtime that filled or emptied within the window tells nothing: when it did is unknown.
+        is_calm = np.abs(active - before) <= np.maximum(2.0, 0.25 * sessions)
+        recent = (now_ns - self._measured_ns[slots] <= 2 * window_ns) & is_calm
         self._measured_ns[slots], self._measured_active[slots] = now_ns, active
         if not recent.any():
             return
@@ -221,11 +230,14 @@ class LoadModel:
     def _learn(self) -> None:
         if not self.rule.learns_capacity:
             return
-        self.factors.centre(np.flatnonzero(self._columns.used))
+        members = np.flatnonzero(self._columns.used)
+        self.factors.centre(members)
+        self._fit.memory = max(400.0, _WINDOWS_KEPT * members.size)
         self.curve = self._fit.fit()
         if self.curve is not None:
             variance = self.rule.momentary_variance(self.factors.session_variance, self.factors.mix_variance)
-            self._full_capacity = self.curve.capacity(self.rule.capacity.target_utilisation, self.rule.z, variance)
+            target, z = self.rule.capacity.target_utilisation, self.rule.z
+            self._full_capacity = self.curve.capacities(self.factors.speed, target, z, variance, self.curve.reach)
 
     def _update(self, slots: Slots, now_ns: int) -> None:
         c, rule = self._columns, self.rule
@@ -248,7 +260,7 @@ class LoadModel:
             capacity = hard_limit
             effective = np.where(floored < rule.capacity.cold_allowance, np.maximum(r1, idle), r1)
         else:
-            capacity = np.minimum(self._full_capacity / self.factors.speed[slots], hard_limit)
+            capacity = np.minimum(self._full_capacity[slots], hard_limit)
             doubt = 1.0 / (1.0 + self.curve.reports / _SURE_AFTER)
             caution = 1.0 + (rule.capacity.scaler - 1.0) * doubt
             effective = np.where(capacity > load, load + (capacity - load) / caution, capacity)

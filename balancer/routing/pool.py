@@ -66,6 +66,11 @@ def build_pool(context: FilterContext) -> Pool:
     # A report that gets too old takes its runtime out, and one that was too old may be followed by a fresh one (a flip).
     arrived_ns = view.columns.arrived_ns[kept]
     until_ns = int(arrived_ns.min()) + context.max_age_ns if arrived_ns.size else _FOR_EVER_NS
+    # So does one that refused for inflow, until it may be asked again.
+    closed_until_ns = view.columns.closed_until_ns[used]
+    opens_ns = closed_until_ns[closed_until_ns > context.now_ns]
+    if opens_ns.size:
+        until_ns = min(until_ns, int(opens_ns.min()))
     return Pool(np.flatnonzero(kept), considered, tuple(removed), cross_region, view.version, until_ns)
 
 

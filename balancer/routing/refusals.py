@@ -54,6 +54,8 @@ def _detail(row: RuntimeRow, step: Filter, context: FilterContext) -> str:
             if row.arrived_ns is None or row.arrived_ns == NEVER_NS:
                 return "no load report yet"
             return f"report is {(context.now_ns - row.arrived_ns) / NS_PER_S:.1f} s old"
+        case "inflow":
+            return "takes no more new sessions for a moment"
         case "overload":
             return f"overloaded: utilisation {shown}"
         case _:

@@ -35,6 +35,10 @@ class Chooser(Protocol):
         """Load as the decision should have found it, and how full the runtime is now (`FleetView.second_look`)."""
         ...
 
+    def closes(self, node: int, candidate: Candidate, until_ns: int) -> None:
+        """It refused for inflow, until then."""
+        ...
+
     def released(self, node: int, candidate: Candidate) -> None: ...
 
     def found(self, node: int, runtime: int) -> None:
@@ -81,6 +85,9 @@ class Routers:
         elif admitted:
             view.load.change(slot, view.columns.estimate.item(slot) + 1.0)
         return view.second_look(candidate)
+
+    def closes(self, node: int, candidate: Candidate, until_ns: int) -> None:
+        self._nodes[node].view.close(candidate.slot, until_ns)
 
     def released(self, node: int, candidate: Candidate) -> None:
         self._nodes[node].view.release(candidate.slot)
@@ -137,6 +144,9 @@ class Ideal:
     ) -> tuple[float, float]:
         self._pending[candidate.slot] -= 1.0
         return 0.0, 0.0
+
+    def closes(self, node: int, candidate: Candidate, until_ns: int) -> None:
+        pass
 
     def released(self, node: int, candidate: Candidate) -> None:
         pass

@@ -18,7 +18,7 @@ __all__ = ["Measures"]
 _LATE_ABOVE: Final = 0.95
 _FULL_ABOVE: Final = 0.8
 _ROOM_BELOW: Final = 0.75
-_INFLOW_WINDOW_S: Final = 10.0
+_INFLOW_WINDOW_S: Final = 30.0
 _INFLOW_WATCHED_S: Final = 120.0
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from balancer.capacity.cpu_curve import Curve
-
 __all__ = ["Always", "Callers", "Disturbance", "Machines", "Network", "Scenario"]
 
 Profile = Callable[[float], float]
@@ -70,7 +68,7 @@ class Callers:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """CPU of x sessions of mean cost: u0 + slowness * (k*x + g*x^2). `slownesses` go round over the runtimes."""
+    """CPU of n sessions of mean cost: u0 + k*x + g*x^2 with x = slowness * n. `slownesses` go round over the runtimes."""
 
     count: int = 100
     u0: float = 0.02
@@ -80,9 +78,6 @@ class Machines:
     hard_limit: int = 100
     startup_s: float = 0.05
     """Start-up time on an idle runtime."""
-
-    def curve(self, slowness: float) -> Curve:
-        return Curve(self.u0, self.k * slowness, self.g * slowness, math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)

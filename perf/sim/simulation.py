@@ -21,11 +21,13 @@ from perf.sim.crowd import Crowd
 from perf.sim.measures import Measures
 from perf.sim.model import Scenario
 from perf.sim.world import TICKS_PER_S, World
-from runtime.primitives.clock import NS_PER_S
+from runtime.primitives.clock import NS_PER_MS, NS_PER_S
 
 __all__ = ["Simulation"]
 
 _REPORT_TICK_S = 0.1
+_ROUNDS = 2
+"""Decisions a placement, as the placer has."""
 
 
 @dataclass(slots=True)
@@ -46,8 +48,10 @@ class _Placing:
     length_s: float
     began_s: float
     tries: Tries
+    request: PlacementRequest
     moved: Session | None = None
     calls: int = 0
+    rounds: int = 1
 
 
 class Simulation:
@@ -113,7 +117,7 @@ class Simulation:
     def _place(self, node: int, cost: float, length_s: float, priority: Priority, moved: Session | None) -> None:
         request = PlacementRequest(str(next(self._count)), priority=priority)
         candidates = self.chooser.decide(node, request, cost, self.now_ns)
-        placing = _Placing(node, cost, length_s, self.now_s, Tries(candidates), moved)
+        placing = _Placing(node, cost, length_s, self.now_s, Tries(candidates), request, moved)
         self.measures.decided(self.now_s)
         self._follow(placing, placing.tries.first())
 
@@ -126,6 +130,11 @@ class Simulation:
             placing.calls += 1
             self.chooser.asks(placing.node, step.ask, self.now_ns)
             self._at(self.now_s + self.scenario.network.round_trip_s / 2.0, self._reserve, placing, step.ask)
+        elif placing.calls and placing.rounds < _ROUNDS:
+            placing.rounds += 1
+            candidates = self.chooser.decide(placing.node, placing.request, placing.cost, self.now_ns)
+            placing.tries = Tries(candidates)
+            self._follow(placing, placing.tries.first() if candidates else Step())
         elif placing.moved is not None:
             self.measures.dropped(self.now_s)
         else:
@@ -134,7 +143,7 @@ class Simulation:
     def _reserve(self, placing: _Placing, candidate: Candidate) -> None:
         """At the runtime."""
         world, runtime = self.world, candidate.slot
-        admitted = False
+        admitted, wait_ms = False, 0
         if (
             world.is_up.item(runtime)
             and world.is_ready.item(runtime)
@@ -147,11 +156,14 @@ class Simulation:
                 else:
                     bucket.set_fair_share(self.chooser.fair_share_per_s(placing.node, candidate, self.now_ns), self.now_ns)
                     admitted = bucket.take(self.now_ns)
+                    wait_ms = 0 if admitted else bucket.wait_ms()
             if admitted:
                 world.reserved[runtime] += 1.0
             answer = (admitted, int(world.active.item(runtime)), int(world.reserved.item(runtime)), self.now_ns)
         else:
             answer = (False, -1, -1, self.now_ns)
+        if wait_ms:
+            self.chooser.closes(placing.node, candidate, self.now_ns + wait_ms * NS_PER_MS)
         self._at(self.now_s + self.scenario.network.round_trip_s / 2.0, self._answered, placing, candidate, *answer)
 
     def _answered(

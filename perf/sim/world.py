@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from balancer.capacity.cpu_curve import Curve
 from balancer.capacity.effective_capacity import CapacityRule
 from perf.sim.model import Scenario
 from runtime.session.inflow import InflowBucket
@@ -19,7 +20,7 @@ TICKS_PER_S: Final = 1
 _DEPTH: Final = 16
 _FLOOR_PER_S: Final = 0.5
 _BURST_FACTOR: Final = 4.0
-_RAMP_S: Final = 45.0
+_RAMP_S: Final = 60.0
 
 
 class World:
@@ -31,13 +32,13 @@ class World:
         size = machines.count
         self.scenario = scenario
         self.slowness = np.array([machines.slownesses[i % len(machines.slownesses)] for i in range(size)])
-        limits = {
-            each: machines.curve(each).capacity_within(
-                float(machines.hard_limit), rule.target_utilisation, z, callers.talk_variance
-            )
-            for each in machines.slownesses
-        }
-        self.capacity = np.array([limits[each] for each in self.slowness])
+        limit = float(machines.hard_limit)
+        curve = Curve(machines.u0, machines.k, machines.g, limit, limit)
+        fitting = [
+            curve.capacities(np.array([each]), rule.target_utilisation, z, callers.talk_variance, limit * each)[0]
+            for each in self.slowness
+        ]
+        self.capacity = np.minimum(np.array(fitting), limit)
         self.hard_limit = np.full(size, float(machines.hard_limit))
         self.active = np.zeros(size)
         self.reserved = np.zeros(size)
@@ -91,12 +92,13 @@ class World:
 
     def committed_utilisation(self, runtime: int) -> float:
         """What its sessions use in the long run."""
-        machines, x = self.scenario.machines, float(self.cost[runtime])
-        return machines.u0 + float(self.slowness[runtime]) * x * (machines.k + machines.g * x)
+        machines, x = self.scenario.machines, float(self.slowness[runtime] * self.cost[runtime])
+        return machines.u0 + x * (machines.k + machines.g * x)
 
     def all_committed(self) -> Floats:
         machines = self.scenario.machines
-        return machines.u0 + self.slowness * self.cost * (machines.k + machines.g * self.cost)
+        x = self.slowness * self.cost
+        return machines.u0 + x * (machines.k + machines.g * x)
 
     def tick(self, at_s: float) -> None:
         """One second of talk and CPU. The sum over a runtime's callers is taken as normal about its mean."""
@@ -106,8 +108,8 @@ class World:
         self._talk += math.sqrt(1.0 - self._keep**2) * self._rng.standard_normal(self._talk.shape[0])
         spread = np.sqrt(np.maximum(self.cost_squares, 0.0) * talking * (1.0 - talking))
         speech = np.clip(self.cost * talking + spread * self._talk, 0.0, self.cost)
-        x = (callers.quiet_cost * (self.cost - speech) + speech) / callers.activity
-        self.utilisation = machines.u0 + self.slowness * x * (machines.k + machines.g * x)
+        x = self.slowness * (callers.quiet_cost * (self.cost - speech) + speech) / callers.activity
+        self.utilisation = machines.u0 + x * (machines.k + machines.g * x)
         self._window[self._window_count % self._window.shape[0]] = np.minimum(self.utilisation, 1.0)
         self._window_count += 1
         self.recent_starts *= math.exp(-1.0 / TICKS_PER_S)

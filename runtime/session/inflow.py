@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["InflowBucket"]
 
 _LEAST_DEPTH: Final = 4.0
-_FIRST_FACTOR: Final = 2.0
+_RAMP_FACTORS: Final = (2.0, 3.0)
 
 
 class InflowBucket:
@@ -19,7 +19,7 @@ class InflowBucket:
 
     rate = max(floor_per_s, factor * fair_share_per_s)      [tokens a second]
 
-    From a runtime's start on, over `ramp_s`, depth grows from 4 and factor from 2 to their full values. 0: at once.
+    For the first `ramp_s` of a runtime's life the depth is 4 and the factor rises from 2 to 3; then both have their full values.
     """
 
     __slots__ = ("_at_ns", "_burst_factor", "_depth", "_fair_share_per_s", "_floor_per_s", "_ramp_ns", "_since_ns", "_tokens")
@@ -54,14 +54,14 @@ class InflowBucket:
         return 1.0 if self._ramp_ns <= 0.0 else min(1.0, (self._at_ns - self._since_ns) / self._ramp_ns)
 
     def _rate_per_s(self) -> float:
-        first = min(_FIRST_FACTOR, self._burst_factor)
-        factor = first + (self._burst_factor - first) * self._grown()
+        grown = self._grown()
+        first, last = _RAMP_FACTORS
+        factor = self._burst_factor if grown >= 1.0 else min(first + (last - first) * grown, self._burst_factor)
         return max(self._floor_per_s, factor * self._fair_share_per_s)
 
     def _refill(self, now_ns: int) -> None:
         elapsed_s = max(0, now_ns - self._at_ns) / 1e9
         rate_per_s = self._rate_per_s()
         self._at_ns = max(self._at_ns, now_ns)
-        least = min(float(self._depth), _LEAST_DEPTH)
-        depth = least + (self._depth - least) * self._grown()
+        depth = float(self._depth) if self._grown() >= 1.0 else min(float(self._depth), _LEAST_DEPTH)
         self._tokens = min(depth, self._tokens + elapsed_s * rate_per_s)

@@ -83,7 +83,7 @@ async def test_health_readiness_and_bad_requests() -> None:
         assert (await http.get("/v1/decisions?n=0")).status_code == 400
         assert (await http.get("/v1/decisions?n=x")).json()["error"]["code"] == "bad_request"
         runtime.utilisation = 0.99
-        await until(lambda: service.balancer.fleet.view.row(0).overload == 3)
+        await until(lambda: service.balancer.fleet.view.row(0).overload == 2)
         assert (await http.get("/readyz")).status_code == 503
         (shown,) = (await http.get("/v1/fleet")).json()["runtimes"]
         assert (shown["eligible"], shown["reason"]) == (False, "overload")

@@ -77,7 +77,8 @@ class Told:
             )
         for _ in range(self.in_flight):
             view.place(slot, NOW)
-        view.overload(slot, self.overload)
+        view.columns.overload[slot] = self.overload
+        view.load.flips += 1
         return slot
 
 
