@@ -12,7 +12,7 @@ OPENAI_READY := .venv-openai/.ready
 PEERS_READY := .venv-peers/.ready
 PROTOS := $(wildcard protos/switchboard/v1/*.proto protos/xds/*/orca/v3/*.proto)
 
-.PHONY: help setup demo test unit e2e lint types fmt protos lock soak bench bench-voice all clean
+.PHONY: help setup demo test unit e2e lint types fmt protos lock soak sim bench bench-voice all clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ lock: $(READY) ## compile the hashed locks anew (needs uv)
 
 soak: $(READY) ## a local fleet under Locust callers for a minute, as JSON, drawn to out/soak.png; ARGS="--seconds 300 --users 20"
 	@$(BIN)/python -m perf.locust.soak --json $(ARGS)
+
+sim: $(READY) ## every policy in every scenario, written to docs/simulation.md with its pictures (up to 40 minutes)
+	@$(BIN)/python -m perf.sim.document $(ARGS)
 
 bench: $(READY) ## decision time and relay cost, as JSON
 	@$(BIN)/python -m perf.bench.decision --json

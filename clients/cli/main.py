@@ -55,6 +55,12 @@ def demo(context: typer.Context) -> None:
     _become("perf.demo", context.args)
 
 
+@app.command(context_settings=_PASS_ON)
+def sim(context: typer.Context) -> None:
+    """Simulate fleets under the balancer's own router, or run a recorded log again. (sim --help lists its options)"""
+    _become("perf.sim", context.args)
+
+
 @app.command()
 def call(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="WAV file to speak: PCM or float, mono or stereo, 8 to 192 kHz")],

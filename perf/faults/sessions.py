@@ -73,7 +73,18 @@ async def _site(folder: Path, first_ports: tuple[int, int]) -> AsyncIterator[_Si
         control = str((await balancer.wait_ready())["control"])
         arguments = [
             *("--workers", str(_WORKERS), "--machine-id", "faults", "--engines", "synthetic", "--balancers", control),
-            *("--shared-memory", str(segment), "--hard-limit", "2000", "--inflow-depth", "100000", "--guard-lag-ms", "5000"),
+            *(
+                "--shared-memory",
+                str(segment),
+                "--hard-limit",
+                "2000",
+                "--inflow-depth",
+                "100000",
+                "--inflow-ramp-s",
+                "0",
+                "--guard-lag-ms",
+                "5000",
+            ),
             *("--guard-utilisation", "100", "--ping-interval-s", "2", "--first-message-s", "3"),
             *("--http-port", str(first_ports[0]), "--grpc-port", str(first_ports[1])),
         ]

@@ -75,7 +75,14 @@ class RuntimeSettings:
     )
     cores: float = setting(0.0, "cores this machine gives us; 0: from cgroup, cpuset and affinity", at_least=0.0)
     inflow_depth: int = setting(16, "new sessions at once, before the fair rate holds", at_least=4, at_most=1_000_000)
-    inflow_floor_per_s: float = setting(2.0, "lowest rate of new sessions", unit="1/s", above=0.0)
+    inflow_floor_per_s: float = setting(0.5, "lowest rate of new sessions", unit="1/s", above=0.0)
+    inflow_ramp_s: float = setting(
+        60.0,
+        "a new runtime takes 4 sessions at once and two to three times its fair share for so long; 0: no ramp",
+        unit="s",
+        at_least=0.0,
+        at_most=3600.0,
+    )
     guard_utilisation: float = setting(
         1.2,
         "fast utilisation above which nothing new is admitted; a call's burst of recognition may fill its share for a moment",

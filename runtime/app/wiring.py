@@ -129,7 +129,7 @@ def wire(settings: RuntimeSettings, agent: Agent, engines: LoadedEngines, http_p
     admission = Admission(
         ledger,
         settlements,
-        InflowBucket(settings.inflow_depth, settings.inflow_floor_per_s, _BURST_FACTOR, now_ns),
+        InflowBucket(settings.inflow_depth, settings.inflow_floor_per_s, _BURST_FACTOR, now_ns, settings.inflow_ramp_s),
         OverloadGuard(settings.guard_utilisation, settings.guard_lag_ms),
         suitability,
         hard_limit=settings.hard_limit,

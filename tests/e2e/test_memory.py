@@ -22,7 +22,18 @@ _AT_ONCE = 32
 
 @pytest.mark.usefixtures("from_wheel")
 async def test_five_thousand_short_calls_grow_nothing(tmp_path: Path) -> None:  # bug class: memory
-    arguments = ["--engines", "synthetic", "--inflow-depth", "1000000", "--hard-limit", "1000", "--log-level", "warning"]
+    arguments = [
+        "--engines",
+        "synthetic",
+        "--inflow-depth",
+        "1000000",
+        "--inflow-ramp-s",
+        "0",
+        "--hard-limit",
+        "1000",
+        "--log-level",
+        "warning",
+    ]
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(running("runtime", "runtime", arguments, log=tmp_path / "runtime.log"))
         ready = await runtime.wait_ready()

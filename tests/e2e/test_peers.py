@@ -163,6 +163,8 @@ async def _runtime(name: str, folder: Path, *arguments: str) -> AsyncIterator[Pr
         "0",
         "--orca-minimum-s",
         "0.2",
+        "--inflow-ramp-s",
+        "0",
         "--inflow-depth",
         "100000",
     ]

@@ -34,6 +34,7 @@ _QUICK = RuntimeSettings(
     guard_utilisation=1_000.0,  # the test machine's own load is no reason to refuse
     guard_lag_ms=600_000.0,
     inflow_depth=1_000,
+    inflow_ramp_s=0.0,
     lead_ms=5_000,
 )
 

@@ -45,3 +45,14 @@ def test_wait_ms_is_when_the_next_one_comes() -> None:
     wait_ms = bucket.wait_ms()
     assert 500 <= wait_ms <= 502
     assert bucket.take(wait_ms * 1_000_000)
+
+
+def test_a_new_runtime_takes_little_at_first() -> None:  # bug B14: everybody's favourite
+    bucket = InflowBucket(16, 0.5, 4.0, 0, ramp_s=60.0)
+    bucket.set_fair_share(1.0, 0)
+    assert _taken(bucket, 100, 0) == 4
+    first = sum(_taken(bucket, 100, second * _S) for second in range(1, 31))
+    assert 60 <= first <= 80  # twice its share, rising
+    later = sum(_taken(bucket, 100, second * _S) for second in range(31, 60))
+    assert 72 <= later <= 88  # at most three times
+    assert _taken(bucket, 100, 70 * _S) == 16  # then its full depth
