@@ -28,12 +28,16 @@ Made by `make sim`{arguments}; do not edit. {machine}, commit {commit}, {minutes
 
 The simulator (`perf/sim`) drives the router that the live balancer runs: the same view, filters, policies, second look and
 inflow bucket. Callers, talk, CPU, reports and their delays are made up, seeded, and the same for every policy. `ideal` is one
-chooser with perfect knowledge of what is held, what it costs and what fits, under the same overload thresholds. Values are means over seeds
-with their 95 % intervals. Load is cost over capacity; max/mean its time average. *overload*: placed where the committed
-utilisation is above 0.8 while another eligible runtime was below 0.75. *late*: session-seconds at a utilisation above 0.95. In
-start-up percentiles a refusal counts as the worst start-up. *inflow*: most starts of a restarted runtime in 30 s over its fair
-share. *calls/start*: reservations asked for a started session. A policy without capacity rules refuses nobody below the hard
-limit: read its refusals beside its late audio.
+chooser with perfect knowledge of what is held, what it costs and what fits, under the same overload thresholds. Values are means
+over seeds with their 95 % intervals. Load is cost over capacity; max/mean its time average.
+
+- *overload*: placed where the committed utilisation is above 0.8 while another eligible runtime was below 0.75
+- *late*: session-seconds at a utilisation above 0.95
+- *start-up*: in percentiles a refusal counts as the worst start-up
+- *inflow*: most starts of a restarted runtime in 30 s over its fair share
+- *calls/start*: reservations asked for a started session
+
+A policy without capacity rules refuses nobody below the hard limit: read its refusals beside its late audio.
 """
 
 

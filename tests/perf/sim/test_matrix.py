@@ -32,8 +32,9 @@ def test_unlike_machines_are_found_out() -> None:
 
 
 def test_dear_callers_are_found_out() -> None:
-    sizes = {"runtimes": 48, "warm_up_s": 200.0}
-    ours, by_count = (run("mixed_cost", policy, **sizes) for policy in ("session_aware", "local_least_connections"))
+    ours, by_count = (
+        run("mixed_cost", policy, runtimes=48, warm_up_s=200.0) for policy in ("session_aware", "local_least_connections")
+    )
     assert ours["max_over_mean"] < by_count["max_over_mean"] - 0.05
 
 
