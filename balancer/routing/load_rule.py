@@ -43,5 +43,5 @@ class LoadRule:
     @property
     def horizon_s(self) -> float:
         """How far ahead placements are planned. Verification corrects a picture that is a report old, so the horizon may be
-        shorter than the interval: a quarter gave the evenest fleets in the simulator (docs/decisions/0014)."""
+        shorter than the interval: a quarter gave the evenest fleets in the simulator (docs/decisions/0015)."""
         return max(0.25 * self.report_interval_s, 1.0)

@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from balancer.routing.request import Priority
 from perf.sim.model import Scenario
 
-__all__ = ["Caller", "Crowd"]
+__all__ = ["Caller", "Calling", "Crowd"]
 
 
 @dataclass(slots=True)
@@ -24,7 +25,25 @@ class Caller:
     priority: Priority
 
 
+class Calling(Protocol):
+    """Where a simulation's callers come from."""
+
+    def already_there(self, capacity: NDArray[np.float64], /) -> Iterator[tuple[int, float, float, int]]:
+        """Sessions of the first moment as (runtime, seconds left, cost, balancer)."""
+        ...
+
+    def next_arrival_s(self, now_s: float, /) -> float:
+        """When the next caller comes; infinite: none does."""
+        ...
+
+    def caller(self) -> Caller:
+        """Who it is."""
+        ...
+
+
 class Crowd:
+    """Drawn by chance, as the scenario says."""
+
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self._scenario = scenario
         self._random = random.Random(seed)

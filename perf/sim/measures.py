@@ -39,6 +39,8 @@ class Measures:
         self.bias: list[float] = []
         self.square_error: list[float] = []
         self.mean_utilisation: list[float] = []
+        self.held_s = np.zeros(scenario.machines.count)
+        """Session-seconds of each runtime."""
         self.inflow_peak = 0.0
         self.rebalanced_s: list[float] = []
         self._watched: dict[int, tuple[float, list[float]]] = {}
@@ -92,9 +94,10 @@ class Measures:
             self.max_over_mean.append(float(load[serving].max()) / mean)
             self.p99_over_mean.append(float(np.quantile(load[serving], 0.99)) / mean)
         self.fleet_load.append(mean)
-        self.mean_utilisation.append(float(world.utilisation.mean()))
+        self.mean_utilisation.append(float(np.where(world.is_up, world.utilisation, 0.0).mean()))
         self.late_s += float(world.active[world.utilisation > _LATE_ABOVE].sum())
         self.session_s += float(world.active.sum())
+        self.held_s += world.active
         for runtime, began_s in list(self._unbalanced.items()):
             if load[runtime] >= 0.8 * mean:
                 self.rebalanced_s.append(now_s - began_s)

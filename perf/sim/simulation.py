@@ -17,7 +17,7 @@ from balancer.routing.reports import Reports
 from balancer.routing.request import PlacementRequest, Priority
 from balancer.routing.tries import Step, Tries
 from perf.sim.chooser import Chooser
-from perf.sim.crowd import Crowd
+from perf.sim.crowd import Calling, Crowd
 from perf.sim.measures import Measures
 from perf.sim.model import Scenario
 from perf.sim.world import TICKS_PER_S, World
@@ -25,7 +25,8 @@ from runtime.primitives.clock import NS_PER_MS, NS_PER_S
 
 __all__ = ["Simulation"]
 
-_REPORT_TICK_S = 0.1
+_LONGEST_TICK_S = 0.5
+"""Reports are gathered over so long: a tenth of the interval at most."""
 _ROUNDS = 2
 """Decisions a placement, as the placer has."""
 
@@ -57,10 +58,10 @@ class _Placing:
 class Simulation:
     """One run of one scenario with one way to choose."""
 
-    def __init__(self, scenario: Scenario, chooser: Chooser, rule: LoadRule, seed: int) -> None:
+    def __init__(self, scenario: Scenario, chooser: Chooser, rule: LoadRule, seed: int, crowd: Calling | None = None) -> None:
         self.scenario = scenario
         self.chooser = chooser
-        self.crowd = Crowd(scenario, seed)
+        self.crowd: Calling = crowd or Crowd(scenario, seed)
         self._wire = random.Random(seed + 1_000_003)
         numbers = np.random.default_rng(seed)
         self.world = World(scenario, rule.capacity, rule.z, numbers)
@@ -70,7 +71,8 @@ class Simulation:
         self._heap: list[tuple[float, int, Any, tuple[Any, ...]]] = []
         self._count = itertools.count()
         size = scenario.machines.count
-        self._report_ticks = max(1, round(scenario.network.report_interval_s / _REPORT_TICK_S))
+        self._report_tick_s = min(_LONGEST_TICK_S, scenario.network.report_interval_s / 10.0)
+        self._report_ticks = round(scenario.network.report_interval_s / self._report_tick_s)
         self._phase = numbers.integers(0, self._report_ticks, size)
         self._by_phase = [np.flatnonzero(self._phase == tick) for tick in range(self._report_ticks)]
         self._live: list[set[int]] = [set() for _ in range(size)]
@@ -108,8 +110,8 @@ class Simulation:
             self._enter(runtime, cost, left_s, node, quietly=True)
 
     def _arrive(self) -> None:
-        self._at(self.crowd.next_arrival_s(self.now_s), self._arrive)
         caller = self.crowd.caller()
+        self._at(self.crowd.next_arrival_s(self.now_s), self._arrive)
         self._place(caller.node, caller.cost, caller.length_s, caller.priority, None)
 
     # Placement
@@ -219,7 +221,7 @@ class Simulation:
         self._at(self.now_s + 1.0 / TICKS_PER_S, self._world_tick)
 
     def _report_tick(self, tick: int) -> None:
-        self._at(self.now_s + _REPORT_TICK_S, self._report_tick, tick + 1)
+        self._at(self.now_s + self._report_tick_s, self._report_tick, tick + 1)
         slots = self._by_phase[tick % self._report_ticks]
         if not self.nodes or not slots.size:
             return

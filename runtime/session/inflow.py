@@ -20,6 +20,7 @@ class InflowBucket:
     rate = max(floor_per_s, factor * fair_share_per_s)      [tokens a second]
 
     For the first `ramp_s` of a runtime's life the depth is 4 and the factor rises from 2 to 3; then both have their full values.
+    Without a fair share nobody prefers this runtime to others, and there is no ramp.
     """
 
     __slots__ = ("_at_ns", "_burst_factor", "_depth", "_fair_share_per_s", "_floor_per_s", "_ramp_ns", "_since_ns", "_tokens")
@@ -31,7 +32,7 @@ class InflowBucket:
         self._fair_share_per_s = 0.0
         self._ramp_ns = ramp_s * 1e9
         self._since_ns = self._at_ns = now_ns
-        self._tokens = min(float(depth), _LEAST_DEPTH) if ramp_s > 0.0 else float(depth)
+        self._tokens = float(depth)
 
     def set_fair_share(self, fair_share_per_s: float, now_ns: int) -> None:
         """0 means that the balancer does not know it yet; the rate stays."""
@@ -51,7 +52,9 @@ class InflowBucket:
         return max(1, int((1.0 - self._tokens) / self._rate_per_s() * 1000.0) + 1)
 
     def _grown(self) -> float:
-        return 1.0 if self._ramp_ns <= 0.0 else min(1.0, (self._at_ns - self._since_ns) / self._ramp_ns)
+        if self._ramp_ns <= 0.0 or self._fair_share_per_s <= 0.0:
+            return 1.0
+        return min(1.0, (self._at_ns - self._since_ns) / self._ramp_ns)
 
     def _rate_per_s(self) -> float:
         grown = self._grown()

@@ -1,0 +1,294 @@
+"""Whether the simulator tells the truth: one scenario with real processes and simulated, side by side.
+
+    python -m perf.sim.agreement --json
+
+Fixed beforehand: three runtimes on synthetic engines, sixty callers whose starts and lengths are planned by the seed, one runtime
+killed at 40 s and started again. A calibration before it measures what an idle runtime and a call cost on this machine; that and
+the plan is all that the simulation is given. Compared are each runtime's share of the session-seconds and the mean CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import contextlib
+import json
+import math
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import numpy as np
+import websockets
+from numpy.typing import NDArray
+from websockets.asyncio.client import connect
+
+from balancer.routing.load_rule import LoadRule
+from balancer.routing.policies import POLICIES
+from balancer.routing.request import Priority
+from perf.bench.machine import ForeignCpu, describe_machine, process_cpu_s
+from perf.fleet import LocalFleet, local_fleet
+from perf.processes import Program, running
+from perf.sim.chooser import Routers
+from perf.sim.crowd import Caller
+from perf.sim.measures import Measures
+from perf.sim.model import Always, Callers, Disturbance, Machines, Network, Scenario
+from perf.sim.simulation import Simulation
+from perf.targets import Target, all_met, as_json
+from runtime.primitives.clock import NS_PER_S, MonotonicClock
+
+__all__ = ["main"]
+
+_RUNTIMES: Final = 3
+_SESSIONS: Final = 60
+_ARRIVALS_S: Final = 60.0
+_LENGTH_S: Final = (60.0, 40.0, 20.0, 110.0)
+"""Mean, standard deviation, least, most."""
+_KILL_S: Final = 40.0
+_BACK_S: Final = 10.0
+_LENGTH_OF_RUN_S: Final = 110.0
+_CALIBRATION_S: Final = 10.0
+_CALIBRATION_SESSIONS: Final = 15
+_CORES: Final = 2.0
+_ALLOWED_CORES: Final = _CORES / _RUNTIMES
+_FRAME_S: Final = 0.1
+_SILENCE: Final = json.dumps(
+    {"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(int(24_000 * _FRAME_S) * 2)).decode()}
+)
+_RUNTIME: Final = (
+    "--engines", "synthetic", "--cores", str(_CORES), "--hard-limit", "40", "--synthetic-silence-ms-per-s", "8",
+    "--guard-utilisation", "3",
+)  # fmt: skip
+_GROWN: Final = ("--inflow-ramp-s", "0")
+"""The first three are no newcomers, as in the simulation; the one that is started again is."""
+_BALANCER: Final = ("--public-port", "0", "--operator-port", "0", "--control-port", "0", "--report-interval-ms", "1000")
+_WITHIN: Final = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    at_s: float
+    length_s: float
+
+
+def plan_of(seed: int) -> list[Planned]:
+    rng = random.Random(seed)
+    mean, sd, least, most = _LENGTH_S
+    sigma2 = math.log(1.0 + (sd / mean) ** 2)
+    starts = sorted(rng.random() * _ARRIVALS_S for _ in range(_SESSIONS))
+    lengths = (rng.lognormvariate(math.log(mean) - sigma2 / 2, math.sqrt(sigma2)) for _ in starts)
+    return [Planned(at_s, min(max(length_s, least), most)) for at_s, length_s in zip(starts, lengths, strict=True)]
+
+
+class PlannedCrowd:
+    """The plan's callers for the simulation."""
+
+    def __init__(self, plan: list[Planned]) -> None:
+        self._plan = plan
+        self._next = 0
+
+    def already_there(self, _capacity: NDArray[np.float64]) -> Iterator[tuple[int, float, float, int]]:
+        return iter(())
+
+    def next_arrival_s(self, _now_s: float) -> float:
+        return self._plan[self._next].at_s if self._next < len(self._plan) else math.inf
+
+    def caller(self) -> Caller:
+        planned = self._plan[self._next]
+        self._next += 1
+        return Caller(0, 1.0, planned.length_s, Priority.NORMAL)
+
+
+@dataclass(slots=True)
+class Found:
+    held_s: list[float]
+    mean_cpu: float
+    started: int
+    refused: int
+
+    @property
+    def shares(self) -> list[float]:
+        total = sum(self.held_s)
+        return [each / total for each in self.held_s] if total else [0.0] * len(self.held_s)
+
+
+def simulate(plan: list[Planned], idle: float, call: float, seed: int) -> Found:
+    scenario = Scenario(
+        "agreement",
+        "the plan",
+        machines=Machines(count=_RUNTIMES, u0=idle, k=call, g=0.0, hard_limit=40),
+        callers=Callers(talking=Always(0.0), quiet_cost=1.0),
+        network=Network(report_interval_s=1.0, report_delay_s=0.002),
+        balancers=1,
+        warm_up_s=0.0,
+        measured_s=_LENGTH_OF_RUN_S,
+        disturbances=(Disturbance(_KILL_S, "restart", 1, _BACK_S),),
+    )
+    run = Simulation(scenario, Routers(POLICIES["session_aware"]), LoadRule(report_interval_s=1.0), seed, PlannedCrowd(plan))
+    measures: Measures = run.run()
+    cpu = sum(measures.mean_utilisation) / len(measures.mean_utilisation)
+    return Found(measures.held_s.tolist(), cpu, len(measures.startups), measures.refusals)
+
+
+async def call(url: str, session_id: str, length_s: float, counts: dict[str, int]) -> None:
+    """One caller who listens: silence in real time, until it has enough or its runtime dies."""
+    try:
+        async with connect(f"{url}?session_id={session_id}", max_queue=64, ping_interval=None) as socket:
+            counts["started"] += 1
+            with anyio.move_on_after(length_s), contextlib.suppress(websockets.ConnectionClosed):
+                while True:
+                    await socket.send(_SILENCE)
+                    await anyio.sleep(_FRAME_S)
+    except websockets.InvalidStatus:
+        counts["refused"] += 1
+    except (websockets.ConnectionClosed, OSError):
+        counts["cut"] += 1
+
+
+async def calibrate(fleet: LocalFleet) -> tuple[float, float]:
+    """Utilisation of an idle runtime, and what each call adds."""
+    pid = fleet.runtimes[0].pid
+
+    async def cpu_during(seconds: float) -> float:
+        before = process_cpu_s(pid)
+        await anyio.sleep(seconds)
+        return (process_cpu_s(pid) - before) / seconds / _ALLOWED_CORES
+
+    await anyio.sleep(3.0)
+    idle = await cpu_during(_CALIBRATION_S / 2)
+    counts = dict.fromkeys(("started", "refused", "cut"), 0)
+    async with anyio.create_task_group() as tasks:
+        for number in range(_CALIBRATION_SESSIONS):
+            tasks.start_soon(call, fleet.runtime_url(0), f"calibration-{number}", 2 * _CALIBRATION_S, counts)
+            await anyio.sleep(0.2)
+        await anyio.sleep(2.0)
+        busy = await cpu_during(_CALIBRATION_S)
+        tasks.cancel_scope.cancel()
+    await fleet.wait_for("the calibration's calls to end", lambda seen: seen["totals"]["active"] == 0, 30.0)
+    return idle, max(0.0, busy - idle) / _CALIBRATION_SESSIONS
+
+
+async def really(fleet: LocalFleet, plan: list[Planned], stack: AsyncExitStack, folder: Path, clock: MonotonicClock) -> Found:
+    counts = dict.fromkeys(("started", "refused", "cut"), 0)
+    held_s = dict.fromkeys((f"runtime-{number + 1}" for number in range(_RUNTIMES)), 0.0)
+    programs: list[Program] = list(fleet.runtimes)
+    cpu_s = [0.0] * _RUNTIMES
+    last_cpu = [process_cpu_s(program.pid) for program in programs]
+    began_ns = clock.now_ns()
+
+    def elapsed_s() -> float:
+        return (clock.now_ns() - began_ns) / NS_PER_S
+
+    async def restart() -> None:
+        await anyio.sleep(_KILL_S)
+        os.kill(programs[1].pid, signal.SIGKILL)
+        last_cpu[1] = math.nan
+        await anyio.sleep(_BACK_S - 4.0)  # a start takes a few seconds
+        control = str(fleet.balancer.ready["control"])
+        own = ["--runtime-id", "runtime-2", "--balancers", control, "--cpu-share", str(1 / _RUNTIMES), *_RUNTIME]
+        program = await stack.enter_async_context(running("runtime-2", "runtime", own, log=folder / "again.log"))
+        await program.wait_ready()
+        programs[1] = program
+        last_cpu[1] = process_cpu_s(program.pid)
+
+    async def watch() -> None:
+        before_s = elapsed_s()
+        while True:
+            await anyio.sleep(0.5)
+            seen = await fleet.document("/v1/fleet")
+            now_s = elapsed_s()
+            for each in seen["runtimes"]:
+                held_s[each["runtime_id"]] += each["books"]["active"] * (now_s - before_s)
+            before_s = now_s
+            for number, program in enumerate(programs):
+                if not math.isnan(last_cpu[number]):
+                    used = process_cpu_s(program.pid)
+                    cpu_s[number] += max(0.0, used - last_cpu[number])
+                    last_cpu[number] = used
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(restart)
+        tasks.start_soon(watch)
+        for number, planned in enumerate(plan):
+            await anyio.sleep(max(0.0, planned.at_s - elapsed_s()))
+            tasks.start_soon(call, fleet.call_url, f"plan-{number}", planned.length_s, counts)
+        await anyio.sleep(max(0.0, _LENGTH_OF_RUN_S - elapsed_s()))
+        length_s = elapsed_s()
+        tasks.cancel_scope.cancel()
+    return Found(list(held_s.values()), sum(cpu_s) / length_s / _CORES, counts["started"], counts["refused"])
+
+
+async def compare(seed: int) -> dict[str, Any]:
+    clock = MonotonicClock()
+    plan = plan_of(seed)
+    with tempfile.TemporaryDirectory(prefix="switchboard-agreement-") as name:
+        folder = Path(name)
+        async with (
+            local_fleet(
+                _RUNTIMES, folder, balancer_arguments=list(_BALANCER), runtime_arguments=[*_RUNTIME, *_GROWN], told=_tell
+            ) as fleet,
+            AsyncExitStack() as stack,
+        ):
+            pids = (os.getpid(), fleet.balancer.pid, *(program.pid for program in fleet.runtimes))
+            with ForeignCpu(lambda: clock.now_ns() / NS_PER_S, pids) as foreign:
+                _tell("calibrating")
+                idle, each = await calibrate(fleet)
+                _tell(f"an idle runtime uses {idle:.3f} of its share, a call {each:.4f}; {_LENGTH_OF_RUN_S:g} s of calls")
+                real = await really(fleet, plan, stack, folder, clock)
+    simulated = simulate(plan, idle, each, seed)
+    targets = [
+        Target(f"share_of_runtime_{number + 1}_off", abs(ours / theirs - 1.0), "of it", "<=", _WITHIN)
+        for number, (ours, theirs) in enumerate(zip(simulated.shares, real.shares, strict=True))
+    ]
+    targets.append(Target("mean_cpu_off", abs(simulated.mean_cpu / real.mean_cpu - 1.0), "of it", "<=", _WITHIN))
+    return {
+        "ok": all_met(targets),
+        "targets": as_json(targets),
+        "real": _shown(real),
+        "simulated": _shown(simulated),
+        "calibration": {"idle_utilisation": round(idle, 4), "utilisation_per_call": round(each, 5)},
+        "seed": seed,
+        "foreign_cpu_cores": foreign.cores,
+        "machine": describe_machine(),
+    }
+
+
+def _shown(found: Found) -> dict[str, Any]:
+    return {
+        "shares": [round(each, 4) for each in found.shares],
+        "mean_cpu": round(found.mean_cpu, 4),
+        "started": found.started,
+        "refused": found.refused,
+    }
+
+
+def _tell(text: str) -> None:
+    print(f"agreement: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m perf.sim.agreement", description="A simulated run beside a real one.")
+    parser.add_argument("--seed", type=int, default=1, help="of the plan (default 1)")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    arguments = parser.parse_args()
+    result = anyio.run(compare, arguments.seed)
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        for name in ("real", "simulated"):
+            print(f"{name:>10}: {result[name]}")
+        for each in result["targets"]:
+            print(f"{'met' if each['ok'] else 'MISSED'} {each['name']}: {each['value']} ({each['target']})")
+    return 0 if result["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
