@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perf.sim.model import Scenario
 from perf.sim.world import World
 
-if TYPE_CHECKING:
-    from perf.sim.simulation import Simulation
-
 __all__ = ["Measures"]
+
+Floats = NDArray[np.float64]
 
 _LATE_ABOVE: Final = 0.95
 _FULL_ABOVE: Final = 0.8
@@ -82,8 +83,8 @@ class Measures:
         self._watched[runtime] = (now_s, [])
         self._unbalanced[runtime] = now_s
 
-    def tick(self, simulation: Simulation) -> None:
-        now_s = simulation.now_s
+    def tick(self, now_s: float, estimates: Sequence[Floats]) -> None:
+        """Once a second. `estimates`: of each balancer, its sessions by runtime."""
         if not self._counts(now_s):
             return
         world = self.world
@@ -103,8 +104,8 @@ class Measures:
                 self.rebalanced_s.append(now_s - began_s)
                 del self._unbalanced[runtime]
         if int(now_s) % 10 == 0:
-            for node in simulation.nodes:
-                error = node.view.columns.estimate[: world.active.shape[0]] - (world.active + world.reserved)
+            for estimate in estimates:
+                error = estimate[: world.active.shape[0]] - (world.active + world.reserved)
                 self.bias.append(float(error.mean()))
                 self.square_error.append(float(np.square(error).mean()))
 

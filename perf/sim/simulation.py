@@ -217,7 +217,7 @@ class Simulation:
 
     def _world_tick(self) -> None:
         self.world.tick(self.now_s - self.scenario.warm_up_s)
-        self.measures.tick(self)
+        self.measures.tick(self.now_s, [node.view.columns.estimate for node in self.nodes])
         self._at(self.now_s + 1.0 / TICKS_PER_S, self._world_tick)
 
     def _report_tick(self, tick: int) -> None:
