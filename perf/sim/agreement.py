@@ -15,32 +15,27 @@ import contextlib
 import json
 import math
 import os
-import random
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import numpy as np
 import websockets
-from numpy.typing import NDArray
 from websockets.asyncio.client import connect
 
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.policies import POLICIES
-from balancer.routing.request import Priority
 from perf.bench.machine import ForeignCpu, describe_machine, process_cpu_s
 from perf.fleet import LocalFleet, local_fleet
 from perf.processes import Program, running
 from perf.sim.chooser import Routers
-from perf.sim.crowd import Caller
 from perf.sim.measures import Measures
 from perf.sim.model import Always, Callers, Disturbance, Machines, Network, Scenario
+from perf.sim.planned import Planned, PlannedCrowd, plan_of
 from perf.sim.simulation import Simulation
 from perf.targets import Target, all_met, as_json
 from runtime.primitives.clock import NS_PER_S, MonotonicClock
@@ -48,10 +43,6 @@ from runtime.primitives.clock import NS_PER_S, MonotonicClock
 __all__ = ["main"]
 
 _RUNTIMES: Final = 3
-_SESSIONS: Final = 60
-_ARRIVALS_S: Final = 60.0
-_LENGTH_S: Final = (45.0, 55.0)
-"""Shortest and longest: calls of much the same length, so that it is no matter of chance who gets the long ones."""
 _KILL_S: Final = 40.0
 _BACK_S: Final = 10.0
 _LENGTH_OF_RUN_S: Final = 110.0
@@ -71,38 +62,6 @@ _GROWN: Final = ("--inflow-ramp-s", "0")
 """The first three are no newcomers, as in the simulation; the one that is started again is."""
 _BALANCER: Final = ("--public-port", "0", "--operator-port", "0", "--control-port", "0", "--report-interval-ms", "1000")
 _WITHIN: Final = 0.10
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    at_s: float
-    length_s: float
-
-
-def plan_of(seed: int) -> list[Planned]:
-    rng = random.Random(seed)
-    least, most = _LENGTH_S
-    pace_s = _ARRIVALS_S / _SESSIONS
-    return [Planned((number + rng.random()) * pace_s, least + rng.random() * (most - least)) for number in range(_SESSIONS)]
-
-
-class PlannedCrowd:
-    """The plan's callers for the simulation."""
-
-    def __init__(self, plan: list[Planned]) -> None:
-        self._plan = plan
-        self._next = 0
-
-    def already_there(self, _capacity: NDArray[np.float64]) -> Iterator[tuple[int, float, float, int]]:
-        return iter(())
-
-    def next_arrival_s(self, _now_s: float) -> float:
-        return self._plan[self._next].at_s if self._next < len(self._plan) else math.inf
-
-    def caller(self) -> Caller:
-        planned = self._plan[self._next]
-        self._next += 1
-        return Caller(0, 1.0, planned.length_s, Priority.NORMAL)
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ import heapq
 import itertools
 import math
 import random
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from perf.sim.chooser import Chooser
 from perf.sim.crowd import Calling, Crowd
 from perf.sim.measures import Measures
 from perf.sim.model import Scenario
+from perf.sim.placing import Placing, Session
 from perf.sim.world import TICKS_PER_S, World
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S
 
@@ -29,30 +29,6 @@ _LONGEST_TICK_S = 0.5
 """Reports are gathered over so long: a tenth of the interval at most."""
 _ROUNDS = 2
 """Decisions a placement, as the placer has."""
-
-
-@dataclass(slots=True)
-class Session:
-    cost: float
-    ends_s: float
-    runtime: int
-    life: int
-    node: int
-
-
-@dataclass(slots=True)
-class _Placing:
-    """A session on its way in. `session` is set when it is moved from another runtime."""
-
-    node: int
-    cost: float
-    length_s: float
-    began_s: float
-    tries: Tries
-    request: PlacementRequest
-    moved: Session | None = None
-    calls: int = 0
-    rounds: int = 1
 
 
 class Simulation:
@@ -119,11 +95,11 @@ class Simulation:
     def _place(self, node: int, cost: float, length_s: float, priority: Priority, moved: Session | None) -> None:
         request = PlacementRequest(str(next(self._count)), priority=priority)
         candidates = self.chooser.decide(node, request, cost, self.now_ns)
-        placing = _Placing(node, cost, length_s, self.now_s, Tries(candidates), request, moved)
+        placing = Placing(node, cost, length_s, self.now_s, Tries(candidates), request, moved)
         self.measures.decided(self.now_s)
         self._follow(placing, placing.tries.first())
 
-    def _follow(self, placing: _Placing, step: Step) -> None:
+    def _follow(self, placing: Placing, step: Step) -> None:
         if step.release is not None:
             self._release(placing.node, step.release)
         if step.take is not None:
@@ -142,7 +118,7 @@ class Simulation:
         else:
             self.measures.refused(self.now_s, placing.calls)
 
-    def _reserve(self, placing: _Placing, candidate: Candidate) -> None:
+    def _reserve(self, placing: Placing, candidate: Candidate) -> None:
         """At the runtime."""
         world, runtime = self.world, candidate.slot
         admitted, wait_ms = False, 0
@@ -169,7 +145,7 @@ class Simulation:
         self._at(self.now_s + self.scenario.network.round_trip_s / 2.0, self._answered, placing, candidate, *answer)
 
     def _answered(
-        self, placing: _Placing, candidate: Candidate, admitted: bool, active: int, reserved: int, measured_ns: int
+        self, placing: Placing, candidate: Candidate, admitted: bool, active: int, reserved: int, measured_ns: int
     ) -> None:
         load, fullness = self.chooser.answered(placing.node, candidate, admitted, active, reserved, measured_ns, self.now_ns)
         alive = candidate.incarnation == self.world.incarnation.item(candidate.slot) and self.world.is_up.item(candidate.slot)
@@ -181,7 +157,7 @@ class Simulation:
             self.world.reserved[candidate.slot] -= 1.0
             self.chooser.released(node, candidate)
 
-    def _start(self, placing: _Placing, candidate: Candidate) -> None:
+    def _start(self, placing: Placing, candidate: Candidate) -> None:
         world, runtime = self.world, candidate.slot
         if candidate.incarnation != world.incarnation.item(runtime) or not world.is_up.item(runtime):
             self.measures.refused(self.now_s, placing.calls)  # it died with our place

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from perf.sim.agreement import plan_of, simulate
+from perf.sim.agreement import simulate
+from perf.sim.planned import plan_of
 
 
 def test_the_plan_is_fixed_by_its_seed_and_the_simulation_follows_it() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perf.sim.__main__ import main
+from perf.sim.command import main
 
 _SMALL = ["--runtimes", "6", "--balancers", "2", "--minutes", "0.5", "--warm-up", "20", "--seeds", "2", "--processes", "1"]
 
