@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 from balancer.fleet.registration import Leg
+from balancer.routing.affinity import Affinity
 
 __all__ = ["BookTotals", "Books", "LegChange", "LiveLeg", "Recorded", "RuntimeBook"]
 
@@ -82,8 +83,10 @@ class BookTotals:
 class Books:
     """Pure: every method is one event and takes effect before it returns."""
 
-    def __init__(self) -> None:
+    def __init__(self, affinity: Affinity | None = None) -> None:
         self.totals = BookTotals()
+        self.affinity = Affinity() if affinity is None else affinity
+        """Which runtime a session belongs to; it learns here when one is live and when it ended."""
         self._books: dict[tuple[str, int], RuntimeBook] = {}
         self._sessions: dict[str, list[LiveLeg]] = {}
         self._known_lives: OrderedDict[tuple[str, int], None] = OrderedDict()
@@ -118,7 +121,7 @@ class Books:
         if book is None:
             book = self._books[key] = RuntimeBook(ledger_version)
         for leg in [leg for leg in book.live if leg not in listed]:
-            self._close(book, leg)
+            self._close(book, leg, now_ns)
             self.totals.ended[UNREPORTED] += 1
         for leg in sorted(listed.difference(book.live)):
             # A life that we knew told us of every start but those that its broken stream swallowed.
@@ -158,21 +161,21 @@ class Books:
                 self.totals.moved_in += 1
                 self._open(book, key, leg, now_ns)
             case LegChange.ENDED:
-                self._close(book, leg)
+                self._close(book, leg, now_ns)
                 self.totals.ended[reason or "unstated"] += 1
             case LegChange.MOVED_OUT:
-                self._close(book, leg)
+                self._close(book, leg, now_ns)
                 self.totals.moved_out += 1
         return Recorded.APPLIED
 
-    def lose(self, runtime_id: str, incarnation: int) -> tuple[LiveLeg, ...]:
+    def lose(self, runtime_id: str, incarnation: int, now_ns: int) -> tuple[LiveLeg, ...]:
         """The life is over without goodbye: its legs leave as `runtime_lost`. Again: nothing more."""
         book = self._books.pop((runtime_id, incarnation), None)
         if book is None:
             return ()
         lost = tuple(book.live.values())
         for leg in list(book.live):
-            self._close(book, leg)
+            self._close(book, leg, now_ns)
             self.totals.runtime_lost += 1
             _remember(self._lost, (runtime_id, incarnation, *leg), None)
         return lost
@@ -188,10 +191,12 @@ class Books:
         made = LiveLeg(*leg, *key, now_ns)
         book.live[leg] = made
         self._sessions.setdefault(made.session_id, []).append(made)
+        self.affinity.lives(made.session_id, made.runtime_id, now_ns)
         _remember(self._last_epoch, made.session_id, max(made.epoch, self._last_epoch.get(made.session_id, 0)))
 
-    def _close(self, book: RuntimeBook, leg: Leg) -> None:
+    def _close(self, book: RuntimeBook, leg: Leg, now_ns: int) -> None:
         gone = book.live.pop(leg)
+        self.affinity.ended(gone.session_id, gone.runtime_id, now_ns)
         legs = self._sessions[gone.session_id]
         legs.remove(gone)
         if not legs:

@@ -76,8 +76,8 @@ class Fleet:
     ) -> None:
         self.life = life
         self.membership = Membership(membership, now_ns)
-        self.books = Books()
         self.view = FleetView(load)
+        self.books = Books(self.view.affinity)
         self.reports = ReportCounts()
         self._seats: dict[str, Seat] = {}
         self._observer = observe
@@ -100,7 +100,7 @@ class Fleet:
         if outcome is EnrollOutcome.OLDER:
             return outcome
         if outcome is EnrollOutcome.REPLACED and before is not None:
-            self._lose(before, "replaced")
+            self._lose(before, "replaced", now_ns)
         member = self.membership.get(facts.runtime_id)
         assert member is not None
         seat = self._seats.get(facts.runtime_id)
@@ -142,7 +142,7 @@ class Fleet:
         if self.membership.get(member.facts.runtime_id) is not member:
             return
         if member.state is RuntimeState.OFFLINE:
-            self._forget(member, "left")
+            self._forget(member, "left", now_ns)
         else:
             self.membership.stream_lost(member, now_ns)
             self._republish(member)
@@ -154,9 +154,9 @@ class Fleet:
         for change in changes:
             match change.kind:
                 case ChangeKind.FORGOTTEN:
-                    self._forget(change.member, change.kind.value)
+                    self._forget(change.member, change.kind.value, now_ns)
                 case ChangeKind.LEGS_LOST:
-                    self._lose(change.member, change.kind.value)
+                    self._lose(change.member, change.kind.value, now_ns)
                 case ChangeKind.SUSPECTED | ChangeKind.HEARD_AGAIN:
                     self._event(change.kind.value, change.member)
             self._republish(change.member)
@@ -225,13 +225,13 @@ class Fleet:
 
     # Leaving
 
-    def _lose(self, member: Member, kind: str) -> None:
-        lost = self.books.lose(member.facts.runtime_id, member.facts.incarnation)
+    def _lose(self, member: Member, kind: str, now_ns: int) -> None:
+        lost = self.books.lose(member.facts.runtime_id, member.facts.incarnation, now_ns)
         member.legs_are_lost = True
         self._observe(FleetEvent(kind, member.facts.runtime_id, member.facts.incarnation, len(lost)))
 
-    def _forget(self, member: Member, kind: str) -> None:
-        self._lose(member, kind)
+    def _forget(self, member: Member, kind: str, now_ns: int) -> None:
+        self._lose(member, kind, now_ns)
         self.membership.remove(member)
         seat = self._seats.get(member.facts.runtime_id)
         if seat is not None and seat.member is member:

@@ -262,6 +262,7 @@ class Placer:
     def _remember(self, placement: Placement) -> None:
         now_ns = self._clock.now_ns()
         until_ns = now_ns + placement.ticket_ttl_ms * NS_PER_MS + _ATTACH_NS
+        self._fleet.view.affinity.placed(placement.session_id, placement.runtime_id, now_ns)
         self._pending[placement.session_id] = _Pending(placement.runtime_id, placement.epoch, until_ns)
         self._pending.move_to_end(placement.session_id)
         while self._pending:  # bounded by rate x lifetime: the front is the oldest

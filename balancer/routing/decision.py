@@ -67,6 +67,8 @@ class Decision:
     fleet_load: float = 0.0
     is_overloaded: bool = False
     """The fleet as a whole is too full for this priority."""
+    bound_to: str = ""
+    """The runtime that the session belongs to; it is the first candidate unless it has no place for it."""
 
     @property
     def reason(self) -> str:
@@ -86,5 +88,8 @@ class Decision:
         """The sentence for one of the candidates: the first is the policy's choice, a later one an escalation."""
         place = self.candidates.index(candidate)
         claim = self.claim if place == 0 else f"choice {place + 1} (the ones before were fuller or gave no place), {self.claim}"
+        if self.bound_to and place == 0:
+            returns = candidate.runtime_id == self.bound_to
+            claim = "returns to its runtime, one" if returns else f"{claim}, for its own {self.bound_to} has no place,"
         region = f", cross-region from {self.request.region}" if self.cross_region else ""
         return f"{claim} of {self.with_room} with room{region}: {candidate}"

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from balancer.routing.affinity import Affinity
 from balancer.routing.columns import NEVER_NS, Columns
 from balancer.routing.decision import Candidate
 from balancer.routing.load_model import LoadModel
@@ -55,6 +56,7 @@ class FleetView:
         self.columns = Columns(size)
         self.load = LoadModel(self.columns, rule or LoadRule())
         self.response_times = ResponseTimes(size)
+        self.affinity = Affinity()
         self.membership = 0
         """Grows with every change of standing facts."""
         self._facts: list[RuntimeFacts | None] = [None] * size
@@ -130,6 +132,7 @@ class FleetView:
         c = self.columns
         c.ready[slot] = facts.state is RuntimeState.READY
         c.eligible[slot] = not facts.ineligible
+        c.cost[slot] = self.load.rule.cost.price(facts.cost_class)
         self._changed()
         return slot
 

@@ -34,3 +34,5 @@ class PlacementRequest:
     """Runtimes that failed this very placement after they had admitted it."""
     only_runtime: str = ""
     """Where a live reservation of the same leg already is: asking again must not take a second place."""
+    is_resume: bool = False
+    """The session is still alive elsewhere and wants its next leg: it is let in however full the fleet is."""

@@ -27,7 +27,8 @@ _REFRESH_NS: Final = 200_000_000
 
 
 class Router:
-    """Filters, then lets the policy order. Knows no I/O; the caller debits the view before it acts on a decision."""
+    """Filters, then lets the policy order; a session that belongs to a runtime goes back there first. Knows no I/O; the caller
+    debits the view before it acts on a decision."""
 
     def __init__(self, policy: Policy, max_report_age_ns: int, tries: int = 3, overload: OverloadRule | None = None) -> None:
         self.max_report_age_ns = max_report_age_ns
@@ -53,11 +54,16 @@ class Router:
         pool = self._pool(request, view, now_ns)
         fleet_load = view.load.load_now
         is_overloaded = bool(pool.size and policy.uses_capacity and self._overload.refuses(request.priority, fleet_load))
+        is_overloaded = is_overloaded and not request.is_resume
+        bound_to = view.affinity.runtime_of(request.session_id, now_ns)
         candidates: list[Candidate] = []
         refusals: tuple[RuntimeRefusal, ...] = ()
         if pool.size and not is_overloaded:
             question = Question(view, pool, request, self.tries, now_ns)
-            candidates = [_candidate(view, each, now_ns) for each in policy.order(question, rng)]
+            choices = policy.order(question, rng)
+            if bound_to:
+                choices = _returning(choices, view.slot_of(bound_to), question)
+            candidates = [_candidate(view, each, now_ns) for each in choices]
         elif is_overloaded:
             detail = f"the fleet is at {fleet_load:.0%} of its capacity"
             ids = (view.facts(int(slot)).runtime_id for slot in pool.kept)
@@ -77,6 +83,7 @@ class Router:
             pool.cross_region,
             fleet_load,
             is_overloaded,
+            bound_to,
         )
 
     def standing(self, view: FleetView, now_ns: int) -> dict[str, RuntimeRefusal]:
@@ -99,6 +106,19 @@ class Router:
         if before is not None and np.array_equal(before.kept, pool.kept):
             pool.plan = before.plan
         return pool
+
+
+def _returning(choices: list[Choice], slot: int | None, question: Question) -> list[Choice]:
+    """The session's own runtime first, where the filters left it: health comes before affinity. It needs no second look."""
+    if slot is None:
+        return choices
+    kept = question.pool.kept
+    place = int(kept.searchsorted(slot))
+    if place >= kept.shape[0] or kept[place] != slot:
+        return choices
+    columns = question.view.columns
+    own = Choice(slot, columns.load.item(slot) / max(columns.capacity.item(slot), 1e-6))
+    return [own, *(each for each in choices if each.slot != slot)][: max(question.count, 1)]
 
 
 def _candidate(view: FleetView, choice: Choice, now_ns: int) -> Candidate:

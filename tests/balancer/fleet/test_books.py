@@ -49,8 +49,8 @@ def test_a_lost_life_is_counted_once_and_may_come_back() -> None:  # bugs R1, B1
     books = Books()
     books.enroll("r1", 1, (), 0, 0)
     started(books, A, 1)
-    assert [leg.session_id for leg in books.lose("r1", 1)] == ["call-a"]
-    assert books.lose("r1", 1) == ()
+    assert [leg.session_id for leg in books.lose("r1", 1, 0)] == ["call-a"]
+    assert books.lose("r1", 1, 0) == ()
     assert books.totals.runtime_lost == 1
     assert ended(books, A, 2) is Recorded.UNKNOWN
     books.enroll("r1", 1, [A], 1, 0)
@@ -118,7 +118,7 @@ class BooksMachine(RuleBasedStateMachine):
     @rule(life=lives)
     def lose(self, life: tuple[str, int]) -> None:
         before = self.books.totals.runtime_lost
-        lost = self.books.lose(*life)
+        lost = self.books.lose(*life, 0)
         assert {(leg.session_id, leg.epoch) for leg in lost} == self.truth.pop(life, set())
         self.version.pop(life, None)
         assert self.books.totals.runtime_lost == before + len(lost)

@@ -177,3 +177,17 @@ def test_goodbye_removes_it_now() -> None:
     harness.fleet.stream_ended(harness.member, 0)
     assert len(harness.fleet.view) == len(harness.fleet.membership) == 0
     assert [event.kind for event in harness.events] == ["added", "state_offline", "left"]
+
+
+def test_where_sessions_live_and_lived_is_known_to_the_router() -> None:  # requirement R5
+    harness = Harness()
+    fleet, affinity = harness.fleet, harness.fleet.view.affinity
+    fleet.leg_event(harness.member, ("a", 1), LegChange.STARTED, "", 1, 10)
+    fleet.leg_event(harness.member, ("b", 1), LegChange.STARTED, "", 2, 10)
+    assert (affinity.live, affinity.runtime_of("a", 10)) == (2, "r1")
+    fleet.leg_event(harness.member, ("a", 1), LegChange.ENDED, "closed_by_caller", 3, 20)
+    assert (affinity.live, affinity.runtime_of("a", 20)) == (1, "r1")
+    fleet.enroll(replace(FACTS, incarnation=6, live=(("c", 1),)), 30)  # another life: what lived in the last one has ended
+    assert (affinity.live, affinity.runtime_of("b", 30), affinity.runtime_of("c", 30)) == (1, "r1", "r1")
+    fleet.enroll(replace(FACTS, incarnation=6), 40)  # it enrols again without the session
+    assert affinity.live == 0

@@ -97,6 +97,25 @@ async def test_the_same_session_is_never_given_two_places() -> None:  # bug R16
         assert (await placer.place(PlacementRequest("call"), Door.ASSIGN)).epoch == 2
 
 
+async def test_a_caller_who_comes_back_returns_to_its_runtime_while_that_is_well() -> None:  # requirement R5
+    runtimes = [FakeRuntime(f"r{number}", hard_limit=20) for number in range(4)]
+    async with placing(*runtimes, cold_allowance=20) as (service, placer):
+        affinity = service.balancer.fleet.view.affinity
+        first = await placer.place(PlacementRequest("call"), Door.ASSIGN)
+        holder = next(runtime for runtime in runtimes if runtime.runtime_id == first.runtime_id)
+        await holder.start_leg("call")
+        await until(lambda: affinity.live == 1)
+        await holder.end_leg("call", "closed_by_caller")
+        await until(lambda: affinity.live == 0)
+        for number in range(8):  # it is no longer the emptiest
+            await holder.start_leg(f"other-{number}")
+        view = service.balancer.fleet.view
+        await until(lambda: sum(row.active for row in view.rows()) == 8)
+        again = await placer.place(PlacementRequest("call"), Door.ASSIGN)
+        assert (again.runtime_id, again.epoch) == (first.runtime_id, 2)
+        assert again.reason.startswith("returns to its runtime, one of 4 with room")
+
+
 async def test_two_at_once_with_one_session_id() -> None:
     runtime = FakeRuntime("r1", stays_silent=True)
     async with placing(runtime, reserve_timeout_ms=300) as (_, placer), anyio.create_task_group() as tasks:
