@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from balancer.capacity.effective_capacity import CapacityRule
 from balancer.fleet.membership import MembershipRule
+from balancer.routing.cost import CostRule
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.overload import OverloadRule
 from balancer.routing.policies import POLICIES
@@ -44,6 +45,11 @@ class BalancerSettings:
         180.0, "usual length of a call, until ends tell better", unit="s", at_least=1.0, at_most=86_400.0
     )
     talk_margin: float = setting(1.0, "standard deviations of talk that the target leaves room for", at_least=0.0, at_most=6.0)
+    cost_owned: float = setting(1.0, "price of an owned runtime's capacity", at_least=0.01, at_most=100.0)
+    cost_on_demand: float = setting(
+        2.0, "the same on demand; a dearer one is filled less, while there is room", at_least=0.01, at_most=100.0
+    )
+    cost_spot: float = setting(0.5, "the same of a spot machine", at_least=0.01, at_most=100.0)
     overload_low: float = setting(
         0.80, "load of the fleet from which low priority is refused", unit="share", above=0.0, at_most=2.0
     )
@@ -127,6 +133,7 @@ class BalancerSettings:
     def load_rule(self) -> LoadRule:
         return LoadRule(
             capacity=self.capacity_rule(),
+            cost=CostRule(self.cost_owned, self.cost_on_demand, self.cost_spot),
             report_interval_s=self.report_interval_ms / 1000,
             mean_life_s=self.mean_life_s,
             z=self.talk_margin,

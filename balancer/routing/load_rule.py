@@ -1,4 +1,4 @@
-"""The settings of the load model."""
+"""The settings of the view: how load is estimated and priced."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from balancer.capacity.effective_capacity import CapacityRule
+from balancer.routing.cost import CostRule
 
 __all__ = ["LoadRule"]
 
@@ -18,6 +19,7 @@ class LoadRule:
     """Raises ValueError, with name, value and range."""
 
     capacity: CapacityRule = field(default_factory=CapacityRule)
+    cost: CostRule = field(default_factory=CostRule)
     report_interval_s: float = 1.0
     mean_life_s: float = 180.0
     """Mean length of a session, until ends tell better."""

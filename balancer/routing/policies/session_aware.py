@@ -1,8 +1,9 @@
 """The default policy: fill the emptiest first, by chance in proportion to the room below the common level, and look twice.
 
 The water of the sessions expected within the horizon is poured over the pool (water_level.py); a runtime is drawn in
-proportion to its gap. Drawing spreads what several balancers do at once, and what one does between two rebuilds. A reservation's
-answer carries fresh load: above the level less half the mean gap the draw was unlucky, and the next candidate is asked too.
+proportion to its gap. Cheap runtimes are filled higher while there is room (cost.py). Drawing spreads what several balancers do
+at once, and what one does between two rebuilds. A reservation's answer carries fresh load: above the level less half the mean
+gap the draw was unlucky, and the next candidate is asked too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from balancer.capacity.water_level import pour
+from balancer.routing.cost import pour_by_price
 from balancer.routing.policy import Choice, Question
 from runtime.primitives.rng import Rng
 
@@ -33,7 +34,8 @@ class _Plan:
     cumulative: NDArray[np.float64]
     gaps: NDArray[np.float64]
     total: float
-    level: float
+    filled: NDArray[np.float64]
+    """What each should be filled to."""
     half_mean_gap: float
     until_ns: int
     news: int
@@ -57,7 +59,7 @@ class SessionAware:
         plan = pool.plan
         if type(plan) is not _Plan or question.now_ns > plan.until_ns or view.load.news > plan.news or plan.left <= 0.0:
             plan = pool.plan = self._make(question)
-        columns, level, half = view.columns, plan.level, plan.half_mean_gap
+        columns, half = view.columns, plan.half_mean_gap
         choices = []
         places = self._draw(plan, question.count, rng)
         plan.left -= 1.0
@@ -65,7 +67,7 @@ class SessionAware:
         for place in places:
             slot = int(pool.kept[place])
             capacity = columns.capacity.item(slot)
-            enough = level * capacity - half if self.verifies else float("inf")
+            enough = plan.filled.item(place) - half if self.verifies else float("inf")
             choices.append(Choice(slot, columns.load.item(slot) / capacity if capacity else 1.0, enough))
         return choices
 
@@ -75,7 +77,8 @@ class SessionAware:
         capacity = np.maximum(columns.capacity[kept], 1e-6)
         load = columns.load[kept]
         volume = view.load.volume(question.now_ns)
-        level, gaps = pour(load, capacity, volume)
+        fleet_load, rule = view.load.load_now, view.load.rule.cost
+        filled, gaps = pour_by_price(load, capacity, columns.cost[kept], volume, fleet_load, rule)
         total = float(gaps.sum())
         if total <= 1e-9:  # all are at the level: every one that passed the filters is as good
             gaps = np.full(kept.shape[0], 1.0 / kept.shape[0])
@@ -85,7 +88,7 @@ class SessionAware:
             cumulative=gaps.cumsum(),
             gaps=gaps,
             total=total,
-            level=level,
+            filled=filled,
             half_mean_gap=0.5 * total / with_gap,
             until_ns=question.now_ns + _PLAN_NS,
             news=view.load.news + int(_HEARD * kept.shape[0]),
