@@ -2,9 +2,10 @@
 
     python -m perf.sim.agreement --json
 
-Fixed beforehand: three runtimes on synthetic engines, sixty callers whose starts and lengths are planned by the seed, one runtime
-killed at 40 s and started again. A calibration before it measures what an idle runtime and a call cost on this machine; that and
-the plan is all that the simulation is given. Compared are each runtime's share of the session-seconds and the mean CPU.
+Fixed beforehand: three runtimes on synthetic engines, sixty callers whose starts and lengths are planned by the seed, one
+runtime killed at 40 s and started again. A calibration before and after it measures what an idle runtime, a call and a start
+cost on this machine; that, the plan, and how long the killed one was away is all that the simulation is given. Compared are each
+runtime's share of the session-seconds and the mean CPU.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +72,7 @@ class Found:
     mean_cpu: float
     started: int
     refused: int
+    down_s: float
 
     @property
     def mean_sessions(self) -> float:
@@ -81,22 +84,22 @@ class Found:
         return [each / total for each in self.held_s] if total else [0.0] * len(self.held_s)
 
 
-def simulate(plan: list[Planned], idle: float, call: float, seed: int) -> Found:
+def simulate(plan: list[Planned], costs: Costs, down_s: float, seed: int) -> Found:
     scenario = Scenario(
         "agreement",
         "the plan",
-        machines=Machines(count=_RUNTIMES, u0=idle, k=call, g=0.0, hard_limit=40),
+        machines=Machines(count=_RUNTIMES, u0=costs.idle, k=costs.call, g=0.0, hard_limit=40, start_work_s=costs.start_s),
         callers=Callers(talking=Always(0.0), quiet_cost=1.0),
         network=Network(report_interval_s=1.0, report_delay_s=0.002),
         balancers=1,
         warm_up_s=0.0,
         measured_s=_LENGTH_OF_RUN_S,
-        disturbances=(Disturbance(_KILL_S, "restart", 1, _BACK_S),),
+        disturbances=(Disturbance(_KILL_S, "restart", 1, down_s),),
     )
     run = Simulation(scenario, Routers(POLICIES["session_aware"]), LoadRule(report_interval_s=1.0), seed, PlannedCrowd(plan))
     measures: Measures = run.run()
     cpu = sum(measures.mean_utilisation) / len(measures.mean_utilisation)
-    return Found(measures.held_s.tolist(), cpu, len(measures.startups), measures.refusals)
+    return Found(measures.held_s.tolist(), cpu, len(measures.startups), measures.refusals, down_s)
 
 
 async def call(url: str, session_id: str, length_s: float, counts: dict[str, int]) -> None:
@@ -114,28 +117,47 @@ async def call(url: str, session_id: str, length_s: float, counts: dict[str, int
         counts["cut"] += 1
 
 
-async def calibrate(fleet: LocalFleet, name: str) -> tuple[float, float]:
-    """Utilisation of an idle runtime, and what each call adds."""
-    pid = fleet.runtimes[0].pid
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """In shares of a runtime's allowance: idle, for each call, and (share-seconds) for each start."""
 
-    async def cpu_during(seconds: float) -> float:
+    idle: float
+    call: float
+    start_s: float
+
+    def between(self, other: Costs) -> Costs:
+        return Costs((self.idle + other.idle) / 2, (self.call + other.call) / 2, (self.start_s + other.start_s) / 2)
+
+
+async def calibrate(fleet: LocalFleet, name: str) -> Costs:
+    pid = fleet.runtimes[0].pid
+    pause_s = 0.2
+    ramp_s = _CALIBRATION_SESSIONS * pause_s
+
+    async def used_during(wait: Callable[[], Awaitable[None]]) -> float:
         before = process_cpu_s(pid)
-        await anyio.sleep(seconds)
-        return (process_cpu_s(pid) - before) / seconds / _ALLOWED_CORES
+        await wait()
+        return (process_cpu_s(pid) - before) / _ALLOWED_CORES
 
     await fleet.wait_for("no calls", lambda seen: seen["totals"]["active"] == 0, 30.0)
     await anyio.sleep(3.0)
-    idle = await cpu_during(_CALIBRATION_S / 2)
+    idle = await used_during(lambda: anyio.sleep(_CALIBRATION_S / 2)) / (_CALIBRATION_S / 2)
     counts = dict.fromkeys(("started", "refused", "cut"), 0)
     async with anyio.create_task_group() as tasks:
-        for number in range(_CALIBRATION_SESSIONS):
-            tasks.start_soon(call, fleet.runtime_url(0), f"calibration-{name}-{number}", 2 * _CALIBRATION_S, counts)
-            await anyio.sleep(0.2)
-        await anyio.sleep(2.0)
-        busy = await cpu_during(_CALIBRATION_S)
+
+        async def begin() -> None:
+            for number in range(_CALIBRATION_SESSIONS):
+                session_id = f"calibration-{name}-{number}"
+                tasks.start_soon(call, fleet.runtime_url(0), session_id, 3 * _CALIBRATION_S, counts)
+                await anyio.sleep(pause_s)
+
+        beginning = await used_during(begin)
+        busy = await used_during(lambda: anyio.sleep(_CALIBRATION_S)) / _CALIBRATION_S
         tasks.cancel_scope.cancel()
     await fleet.wait_for("the calibration's calls to end", lambda seen: seen["totals"]["active"] == 0, 30.0)
-    return idle, max(0.0, busy - idle) / _CALIBRATION_SESSIONS
+    each = max(0.0, busy - idle) / _CALIBRATION_SESSIONS
+    held_s = sum(pause_s * (number + 1) for number in range(_CALIBRATION_SESSIONS))
+    return Costs(idle, each, max(0.0, beginning - idle * ramp_s - each * held_s) / _CALIBRATION_SESSIONS)
 
 
 async def really(fleet: LocalFleet, plan: list[Planned], stack: AsyncExitStack, folder: Path, clock: MonotonicClock) -> Found:
@@ -145,6 +167,7 @@ async def really(fleet: LocalFleet, plan: list[Planned], stack: AsyncExitStack, 
     cpu_s = [0.0] * _RUNTIMES
     last_cpu = [process_cpu_s(program.pid) for program in programs]
     began_ns = clock.now_ns()
+    down_s = math.nan
 
     def elapsed_s() -> float:
         return (clock.now_ns() - began_ns) / NS_PER_S
@@ -152,12 +175,15 @@ async def really(fleet: LocalFleet, plan: list[Planned], stack: AsyncExitStack, 
     async def restart() -> None:
         await anyio.sleep(_KILL_S)
         os.kill(programs[1].pid, signal.SIGKILL)
+        killed_s = elapsed_s()
         last_cpu[1] = math.nan
         await anyio.sleep(_BACK_S - 4.0)  # a start takes a few seconds
         control = str(fleet.balancer.ready["control"])
         own = ["--runtime-id", "runtime-2", "--balancers", control, "--cpu-share", str(1 / _RUNTIMES), *_RUNTIME]
         program = await stack.enter_async_context(running("runtime-2", "runtime", own, log=folder / "again.log"))
         await program.wait_ready()
+        nonlocal down_s
+        down_s = elapsed_s() - killed_s
         programs[1] = program
         last_cpu[1] = process_cpu_s(program.pid)
 
@@ -185,7 +211,7 @@ async def really(fleet: LocalFleet, plan: list[Planned], stack: AsyncExitStack, 
         await anyio.sleep(max(0.0, _LENGTH_OF_RUN_S - elapsed_s()))
         length_s = elapsed_s()
         tasks.cancel_scope.cancel()
-    return Found(list(held_s.values()), sum(cpu_s) / length_s / _CORES, counts["started"], counts["refused"])
+    return Found(list(held_s.values()), sum(cpu_s) / length_s / _CORES, counts["started"], counts["refused"], down_s)
 
 
 async def compare(seed: int) -> dict[str, Any]:
@@ -202,14 +228,16 @@ async def compare(seed: int) -> dict[str, Any]:
             pids = (os.getpid(), fleet.balancer.pid, *(program.pid for program in fleet.runtimes))
             with ForeignCpu(lambda: clock.now_ns() / NS_PER_S, pids) as foreign:
                 _tell("calibrating")
-                idle, each = await calibrate(fleet, "before")
-                _tell(f"an idle runtime uses {idle:.3f} of its share, a call {each:.4f}; {_LENGTH_OF_RUN_S:g} s of calls")
+                before = await calibrate(fleet, "before")
+                _tell(
+                    f"an idle runtime uses {before.idle:.3f} of its share, a call {before.call:.4f}; calls for {_LENGTH_OF_RUN_S:g} s"
+                )
                 real = await really(fleet, plan, stack, folder, clock)
                 _tell("calibrating again")
-                idle_after, each_after = await calibrate(fleet, "after")
+                after = await calibrate(fleet, "after")
     # What else the machine does changes what a call costs; the run lay between the two.
-    idle, each = (idle + idle_after) / 2.0, (each + each_after) / 2.0
-    simulated = simulate(plan, idle, each, seed)
+    costs = before.between(after)
+    simulated = simulate(plan, costs, real.down_s, seed)
     targets = [
         Target(f"share_of_runtime_{number + 1}_off", abs(ours / theirs - 1.0), "of it", "<=", _WITHIN)
         for number, (ours, theirs) in enumerate(zip(simulated.shares, real.shares, strict=True))
@@ -220,7 +248,12 @@ async def compare(seed: int) -> dict[str, Any]:
         "targets": as_json(targets),
         "real": _shown(real),
         "simulated": _shown(simulated),
-        "calibration": {"idle_utilisation": round(idle, 4), "utilisation_per_call": round(each, 5)},
+        "calibration": {
+            "idle_utilisation": round(costs.idle, 4),
+            "utilisation_per_call": round(costs.call, 5),
+            "utilisation_seconds_per_start": round(costs.start_s, 5),
+            "seconds_down": round(real.down_s, 2),
+        },
         "seed": seed,
         "foreign_cpu_cores": foreign.cores,
         "machine": describe_machine(),

@@ -76,6 +76,8 @@ class Machines:
     g: float = 0.00002
     slownesses: tuple[float, ...] = (1.0,)
     hard_limit: int = 100
+    start_work_s: float = 0.0
+    """CPU of a start, in seconds of the runtime's whole allowance."""
     startup_s: float = 0.05
     """Start-up time on an idle runtime."""
 

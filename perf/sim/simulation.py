@@ -9,6 +9,7 @@ import random
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from balancer.routing.decision import Candidate
 from balancer.routing.load_rule import LoadRule
@@ -24,6 +25,8 @@ from perf.sim.world import TICKS_PER_S, World
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S
 
 __all__ = ["Simulation"]
+
+Slots = NDArray[np.intp]
 
 _LONGEST_TICK_S = 0.5
 """Reports are gathered over so long: a tenth of the interval at most."""
@@ -64,6 +67,7 @@ class Simulation:
         scenario = self.scenario
         self._populate()
         self._at(0.0, self._world_tick)
+        self._at(0.0, self._report, np.arange(scenario.machines.count))  # who enrolls reports at once
         self._at(0.0, self._report_tick, 0)
         self._at(self.crowd.next_arrival_s(self.now_s), self._arrive)
         for each in scenario.disturbances:
@@ -198,7 +202,9 @@ class Simulation:
 
     def _report_tick(self, tick: int) -> None:
         self._at(self.now_s + self._report_tick_s, self._report_tick, tick + 1)
-        slots = self._by_phase[tick % self._report_ticks]
+        self._report(self._by_phase[tick % self._report_ticks])
+
+    def _report(self, slots: Slots) -> None:
         if not self.nodes or not slots.size:
             return
         world, network = self.world, self.scenario.network
@@ -266,6 +272,7 @@ class Simulation:
         self.world.restart(runtime, self.now_ns)
         self.measures.restarted(self.now_s, runtime)
         self._tell(runtime)
+        self._report(np.array([runtime]))
 
     def _ready_again(self, runtime: int) -> None:
         self.world.is_ready[runtime] = True

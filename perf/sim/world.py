@@ -52,6 +52,7 @@ class World:
         self.utilisation = np.zeros(size)
         """Momentary demand, may exceed 1."""
         self.recent_starts = np.zeros(size)
+        self._start_work_s = np.zeros(size)
         self.buckets = [self._bucket(0) for _ in range(size)]
         self._talk = rng.standard_normal(size)
         self._keep = math.exp(-1.0 / TICKS_PER_S / callers.talk_correlation_s)
@@ -68,6 +69,7 @@ class World:
         self.started[runtime] += 1.0
         self.cost[runtime] += cost
         self.cost_squares[runtime] += cost * cost
+        self._start_work_s[runtime] += self.scenario.machines.start_work_s
         self.recent_starts[runtime] += 1.0
 
     def leave(self, runtime: int, cost: float) -> None:
@@ -109,7 +111,8 @@ class World:
         spread = np.sqrt(np.maximum(self.cost_squares, 0.0) * talking * (1.0 - talking))
         speech = np.clip(self.cost * talking + spread * self._talk, 0.0, self.cost)
         x = self.slowness * (callers.quiet_cost * (self.cost - speech) + speech) / callers.activity
-        self.utilisation = machines.u0 + x * (machines.k + machines.g * x)
+        self.utilisation = machines.u0 + x * (machines.k + machines.g * x) + self._start_work_s * TICKS_PER_S
+        self._start_work_s[:] = 0.0
         self._window[self._window_count % self._window.shape[0]] = np.minimum(self.utilisation, 1.0)
         self._window_count += 1
         self.recent_starts *= math.exp(-1.0 / TICKS_PER_S)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perf.sim.agreement import simulate
+from perf.sim.agreement import Costs, simulate
 from perf.sim.planned import plan_of
 
 
@@ -11,9 +11,9 @@ def test_the_plan_is_fixed_by_its_seed_and_the_simulation_follows_it() -> None:
     assert plan == plan_of(1) != plan_of(2)
     assert [each.at_s for each in plan] == sorted(each.at_s for each in plan)
     assert all(45.0 <= each.length_s <= 55.0 for each in plan)
-    found = simulate(plan, idle=0.015, call=0.015, seed=1)
+    found = simulate(plan, Costs(0.015, 0.015, 0.02), down_s=10.0, seed=1)
     assert found.started + found.refused == 60
     assert abs(sum(found.shares) - 1.0) < 1e-9
     assert found.shares[1] < min(found.shares[0], found.shares[2])  # it was killed
-    dear = simulate(plan, idle=0.015, call=0.03, seed=1)
+    dear = simulate(plan, Costs(0.015, 0.03, 0.02), down_s=10.0, seed=1)
     assert dear.mean_cpu > 1.5 * found.mean_cpu
