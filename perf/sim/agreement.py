@@ -229,9 +229,7 @@ async def compare(seed: int) -> dict[str, Any]:
             with ForeignCpu(lambda: clock.now_ns() / NS_PER_S, pids) as foreign:
                 _tell("calibrating")
                 before = await calibrate(fleet, "before")
-                _tell(
-                    f"an idle runtime uses {before.idle:.3f} of its share, a call {before.call:.4f}; calls for {_LENGTH_OF_RUN_S:g} s"
-                )
+                _tell(f"an idle runtime uses {before.idle:.3f} of its share, a call {before.call:.4f}")
                 real = await really(fleet, plan, stack, folder, clock)
                 _tell("calibrating again")
                 after = await calibrate(fleet, "after")
