@@ -208,6 +208,8 @@ class LoadModel:
 
     def _measure(self, slots: Slots, active: Floats, utilisation: Floats, now_ns: int) -> None:
         """At most one measurement a window of each runtime: windows that overlap tell the same twice."""
+        if not self.rule.learns_capacity:
+            return
         window_ns = int(self.rule.capacity.window_s * NS_PER_S)
         fit = ~np.isnan(utilisation) & (now_ns - self._measured_ns[slots] >= window_ns * 9 // 10)
         if not fit.any():

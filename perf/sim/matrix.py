@@ -62,13 +62,15 @@ def chooser_of(policy: str) -> Chooser:
     return Routers(_unverified if policy == "session_aware_unverified" else POLICIES[policy])
 
 
-def rule_of(made: Scenario) -> LoadRule:
-    return LoadRule(report_interval_s=made.network.report_interval_s, mean_life_s=made.callers.mean_s)
+def rule_of(made: Scenario, policy: str) -> LoadRule:
+    """Only the default policy looks at learned capacities; the others are spared the learning."""
+    learns = policy.startswith("session_aware")
+    return LoadRule(report_interval_s=made.network.report_interval_s, mean_life_s=made.callers.mean_s, learns_capacity=learns)
 
 
 def run_job(job: Job) -> dict[str, float]:
     made = job.build()
-    return Simulation(made, chooser_of(job.policy), rule_of(made), job.seed).run().summary()
+    return Simulation(made, chooser_of(job.policy), rule_of(made, job.policy), job.seed).run().summary()
 
 
 def run_jobs(jobs: Sequence[Job], processes: int) -> list[dict[str, float]]:

@@ -11,8 +11,8 @@ from perf.sim.model import Callers, Disturbance, Machines, Network, Scenario
 
 __all__ = ["SCENARIOS", "scenario"]
 
-_WARM_UP_S: Final = 300.0
-_MEASURED_S: Final = 400.0
+_WARM_UP_S: Final = 240.0
+_MEASURED_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def _report_loss() -> Scenario:
 
 def _mixed_hardware() -> Scenario:
     made = _base("mixed_hardware", "machines of once, half and a quarter of the speed, unannounced")
-    return replace(made, machines=Machines(slownesses=(1.0, 2.0, 4.0)), sessions_each=22.0)
+    return replace(made, machines=Machines(slownesses=(1.0, 2.0, 4.0)), sessions_each=22.0, warm_up_s=300.0)
 
 
 def _mixed_cost() -> Scenario:
@@ -73,8 +73,8 @@ def _silent_then_all_speak() -> Scenario:
 
 
 def _restart() -> Scenario:
-    kills = tuple(Disturbance(40.0 + 60.0 * number, "restart", 7 * number + 1, 10.0) for number in range(5))
-    return replace(_base("restart", "five runtimes are killed a minute apart and come back empty"), disturbances=kills)
+    kills = tuple(Disturbance(20.0 + 40.0 * number, "restart", 7 * number + 1, 10.0) for number in range(5))
+    return replace(_base("restart", "five runtimes are killed one after the other and come back empty"), disturbances=kills)
 
 
 def _rolling_deploy() -> Scenario:
