@@ -52,6 +52,7 @@ class Affinity:
         """The session is live there now."""
         self._ended.pop(session_id, None)
         self._live[session_id] = runtime_id
+        self._live.move_to_end(session_id)
         self._shrink(now_ns)
 
     def ended(self, session_id: str, runtime_id: str, now_ns: int) -> None:
