@@ -131,7 +131,7 @@ async def _for_ever(what: str, run: Callable[..., Awaitable[None]], *arguments: 
 
 async def _operate(balancer: Balancer, listener: socket.socket) -> None:
     """The operators' HTTP server. uvicorn's own signal handling is not used: signals are ours."""
-    app = operator_app(balancer.documents, balancer.clock, balancer.metrics.render)
+    app = operator_app(balancer.documents, balancer.clock, balancer.metrics.render, balancer.controls)
     config = uvicorn.Config(
         app,
         http=ImpatientProtocol,

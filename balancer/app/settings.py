@@ -10,6 +10,8 @@ from balancer.routing.cost import CostRule
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.overload import OverloadRule
 from balancer.routing.policies import POLICIES
+from balancer.routing.policies.weighted_remaining import Remaining
+from balancer.routing.policy_options import PolicyOptions
 from balancer.routing.version import parse_version
 from runtime.primitives.errors import SettingError
 from runtime.primitives.settings import setting
@@ -23,6 +25,14 @@ class BalancerSettings:
 
     balancer_id: str = setting("balancer-1", "name of this balancer, unique among those of one fleet", not_empty=True)
     policy: str = setting("session_aware", "how a runtime is chosen among those with room", one_of=tuple(POLICIES))
+
+    hash_virtual_nodes: int = setting(
+        200, "points of each runtime on the ring of consistent_hash; 1000 and 5000 share more evenly", at_least=1, at_most=100_000
+    )
+    weight_cpu: float = setting(0.2, "of free CPU in weighted_remaining; the four sum to 1", at_least=0.0, at_most=1.0)
+    weight_gpu_memory: float = setting(0.5, "of free GPU memory there", at_least=0.0, at_most=1.0)
+    weight_queue: float = setting(0.2, "of a short queue there", at_least=0.0, at_most=1.0)
+    weight_kv_cache: float = setting(0.1, "of free KV cache there", at_least=0.0, at_most=1.0)
 
     public_host: str = setting(
         "127.0.0.1", "where callers connect (HTTP and WebSocket); loopback unless you say so", not_empty=True
@@ -124,6 +134,10 @@ class BalancerSettings:
         if not self.overload_low <= self.overload_normal <= self.overload_high:
             shown = f"{self.overload_low}, {self.overload_normal}, {self.overload_high}"
             raise SettingError("overload_low, overload_normal, overload_high", shown, "in this order, none below the one before")
+        weights = (self.weight_cpu, self.weight_gpu_memory, self.weight_queue, self.weight_kv_cache)
+        if abs(sum(weights) - 1.0) > 1e-6:
+            shown = f"{' + '.join(f'{each:g}' for each in weights)} = {sum(weights):g}"
+            raise SettingError("weight_cpu + weight_gpu_memory + weight_queue + weight_kv_cache", shown, "sum 1")
         if parse_version(self.min_sdk_version) is None:
             raise SettingError("min_sdk_version", self.min_sdk_version, "dotted integers")
 
@@ -139,6 +153,10 @@ class BalancerSettings:
             z=self.talk_margin,
             learns_capacity=self.learns_capacity,
         )
+
+    def policy_options(self) -> PolicyOptions:
+        weights = Remaining(self.weight_cpu, self.weight_gpu_memory, self.weight_queue, self.weight_kv_cache)
+        return PolicyOptions(self.hash_virtual_nodes, weights)
 
     def overload_rule(self) -> OverloadRule:
         return OverloadRule(self.overload_low, self.overload_normal, self.overload_high)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from balancer.app.settings import BalancerSettings
+from balancer.dashboard.controls import Controls
 from balancer.dashboard.documents import Documents
 from balancer.fleet.channels import RuntimeChannels
 from balancer.fleet.fleet import BalancerLife, Fleet, FleetEvent
@@ -22,7 +23,6 @@ from balancer.placement.placer import Placer
 from balancer.placement.releases import Releases
 from balancer.placement.reservation import Reservations
 from balancer.routing.decision_log import DecisionLog
-from balancer.routing.policies import POLICIES
 from balancer.routing.router import Router
 from balancer.telemetry.metrics import BalancerMetrics
 from runtime.primitives.clock import NS_PER_MS, MonotonicClock
@@ -44,6 +44,7 @@ class Balancer:
     placer: Placer
     front: FrontServer
     documents: Documents
+    controls: Controls
     metrics: BalancerMetrics
 
 
@@ -67,10 +68,12 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     registry = RegistryService(fleet, watch, clock, settings.min_sdk_version)
     reservations = Reservations(fleet, channels, clock, settings.reserve_timeout_ms / 1000)
     releases = Releases(reservations, rng)
-    router = Router(POLICIES[settings.policy](), settings.report_max_age_ms * NS_PER_MS, overload=settings.overload_rule())
+    options = settings.policy_options()
+    router = Router(options.make(settings.policy), settings.report_max_age_ms * NS_PER_MS, overload=settings.overload_rule())
     metrics = BalancerMetrics(clock)
     placer = Placer(fleet, router, reservations, releases, DecisionLog(settings.decision_log_size), metrics, clock, rng)
     documents = Documents(fleet, placer, now_ns)
+    controls = Controls(router, options, log)
     front = FrontServer(
         placer,
         lambda: documents.is_ready(clock.now_ns()),
@@ -82,7 +85,7 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     )
     metrics.attach(fleet, placer, releases, front.statistics)
     sweep = FleetSweep(fleet, registry, channels, clock)
-    return Balancer(clock, fleet, channels, registry, sweep, releases, placer, front, documents, metrics)
+    return Balancer(clock, fleet, channels, registry, sweep, releases, placer, front, documents, controls, metrics)
 
 
 def front_rule(settings: BalancerSettings) -> FrontRule:

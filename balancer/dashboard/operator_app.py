@@ -1,7 +1,8 @@
-"""The operators' HTTP port: the fleet, the decisions, one call, metrics, health, and a live page."""
+"""The operators' HTTP port: the fleet, the decisions, one call, metrics, health, a live page, and the choice of the policy."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Final
 
@@ -10,8 +11,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from balancer.dashboard.controls import Controls
 from balancer.dashboard.documents import Documents
 from balancer.dashboard.page import PAGE
+from balancer.routing.policy_options import UnknownPolicy
 from runtime.primitives.clock import Clock
 from runtime.primitives.ids import is_session_id
 
@@ -19,9 +22,11 @@ __all__ = ["operator_app"]
 
 _MOST_DECISIONS: Final = 1000
 _NO_STORE: Final = {"cache-control": "no-store"}
+_MOST_BYTES: Final = 4096
+_JSON: Final = "application/json"
 
 
-def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple[bytes, str]]) -> Starlette:
+def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple[bytes, str]], controls: Controls) -> Starlette:
     """`metrics` renders the Prometheus exposition and names its content type."""
 
     async def fleet(_request: Request) -> Response:
@@ -32,6 +37,24 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_DECISIONS:
             return _error(400, "bad_request", f"n is {text[:20]!r}; allowed: 1-{_MOST_DECISIONS}")
         return JSONResponse(documents.decisions(int(text), clock.now_ns()), headers=_NO_STORE)
+
+    async def policy(request: Request) -> Response:
+        # A page of another site cannot send this type without asking first, and is not allowed to.
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+            return _error(415, "unsupported_media_type", f"send the body as {_JSON}")
+        body = await _body(request)
+        if body is None:
+            return _error(413, "body_too_large", f"the body is above {_MOST_BYTES} bytes")
+        name = _only_field(body, "policy")
+        if name is None:
+            return _error(400, "bad_json", 'the body is not {"policy": NAME}')
+        try:
+            before = controls.use_policy(name)
+        except UnknownPolicy as unknown:
+            return JSONResponse(
+                {"error": {"code": unknown.code, "message": str(unknown), "allowed": unknown.allowed}}, status_code=400
+            )
+        return JSONResponse({"policy": name, "before": before}, headers=_NO_STORE)
 
     async def call(request: Request) -> Response:
         session_id = request.path_params["session_id"]
@@ -59,12 +82,35 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
             Route("/", page),
             Route("/v1/fleet", fleet),
             Route("/v1/decisions", decisions),
+            Route("/v1/policy", policy, methods=["POST"]),
             Route("/v1/calls/{session_id}", call),
             Route("/metrics", exposition),
             Route("/healthz", healthy),
             Route("/readyz", ready),
         ]
     )
+
+
+async def _body(request: Request) -> bytes | None:
+    """None: more than we take."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            return None
+    return body
+
+
+def _only_field(body: bytes, field: str) -> str | None:
+    """The text in a JSON object of this one field; None: it is something else."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or set(document) != {field}:
+        return None
+    value = document[field]
+    return value if isinstance(value, str) else None
 
 
 def _error(status: int, code: str, message: str) -> JSONResponse:

@@ -25,7 +25,7 @@ async def operated(runtime: FakeRuntime) -> AsyncIterator[tuple[Running, httpx.A
     async with running() as service, runtime.listening(), runtime.enrolling(service.control):
         balancer = service.balancer
         await until(lambda: balancer.fleet.reports.taken >= 1)
-        app = operator_app(balancer.documents, balancer.clock, balancer.metrics.render)
+        app = operator_app(balancer.documents, balancer.clock, balancer.metrics.render, balancer.controls)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://operator") as http:
             yield service, http
 

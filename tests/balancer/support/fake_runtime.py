@@ -34,7 +34,8 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     refuse_with: int = 0
     """A RefusalReason number; 0 admits."""
     stays_silent: bool = False
-    """Never answers a reservation."""
+    """Answers no reservation before `answer_now`."""
+    answer_now: anyio.Event = field(default_factory=anyio.Event)
     refuse_upgrade: bool = False
     hold_upgrade: bool = False
     """Accepts the connection and never answers the upgrade."""
@@ -96,7 +97,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     async def Reserve(self, request: placement_pb2.ReserveRequest, context: Any) -> placement_pb2.ReserveResponse:
         self.reserved.append(request)
         if self.stays_silent:
-            await anyio.sleep_forever()
+            await self.answer_now.wait()
         if request.session_id in self.live:
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, "live here")
         answer = placement_pb2.ReserveResponse()
