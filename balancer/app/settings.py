@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from balancer.capacity.effective_capacity import CapacityRule
 from balancer.fleet.membership import MembershipRule
+from balancer.placement.waiting import WaitingRule
 from balancer.routing.cost import CostRule
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.overload import OverloadRule
@@ -95,6 +96,10 @@ class BalancerSettings:
     min_sdk_version: str = setting("0.1.0", "older runtimes are refused at enrolment", not_empty=True)
 
     reserve_timeout_ms: int = setting(250, "how long a runtime may take to admit", unit="ms", at_least=5, at_most=10_000)
+    waiting_places: int = setting(
+        0, "callers who may wait for a place; 0: who finds none is refused at once", at_least=0, at_most=100_000
+    )
+    waiting_timeout_s: float = setting(10.0, "how long a caller waits at most", unit="s", above=0.0, at_most=3600.0)
     decision_log_size: int = setting(1000, "placements kept with their reasons", at_least=1, at_most=1_000_000)
 
     dial_timeout_ms: int = setting(
@@ -157,6 +162,9 @@ class BalancerSettings:
     def policy_options(self) -> PolicyOptions:
         weights = Remaining(self.weight_cpu, self.weight_gpu_memory, self.weight_queue, self.weight_kv_cache)
         return PolicyOptions(self.hash_virtual_nodes, weights)
+
+    def waiting_rule(self) -> WaitingRule:
+        return WaitingRule(self.waiting_places, self.waiting_timeout_s)
 
     def overload_rule(self) -> OverloadRule:
         return OverloadRule(self.overload_low, self.overload_normal, self.overload_high)

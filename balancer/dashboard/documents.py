@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from balancer.fleet.fleet import Fleet, Seat
 from balancer.placement.placer import Placer
+from balancer.placement.waiting import estimated_wait_s
 from balancer.routing.decision import Candidate, RuntimeRefusal
 from balancer.routing.decision_log import PlacementRecord
 from runtime.primitives.clock import NS_PER_S
@@ -15,6 +16,7 @@ from runtime.primitives.clock import NS_PER_S
 __all__ = ["Documents"]
 
 Json = dict[str, Any]  # Any: JSON
+_MOST_NAMED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,26 @@ class Documents:
 
     def decisions(self, count: int, now_ns: int) -> Json:
         return {"decisions": [_record(each, now_ns) for each in self.placer.log.latest(count)]}
+
+    def queue(self, now_ns: int) -> Json:
+        """Who waits for a place, next first (at most 1000 are named)."""
+        room, view = self.placer.room, self.fleet.view
+        return {
+            "places": room.rule.places,
+            "timeout_s": room.rule.timeout_s,
+            "waiting": len(room.queue),
+            "ends_per_s": round(view.ends_per_s, 4),
+            "callers": [
+                {
+                    "session_id": each.session_id,
+                    "priority": each.priority.value,
+                    "place": place,
+                    "waited_s": round((now_ns - each.since_ns) / NS_PER_S, 3),
+                    "estimated_wait_s": estimated_wait_s(place, view.ends_per_s),
+                }
+                for place, each in enumerate(room.queue.waiters()[:_MOST_NAMED], 1)
+            ],
+        }
 
     def call(self, session_id: str, now_ns: int) -> Json | None:
         """None: neither live nor in the decision log."""

@@ -38,6 +38,9 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
             return _error(400, "bad_request", f"n is {text[:20]!r}; allowed: 1-{_MOST_DECISIONS}")
         return JSONResponse(documents.decisions(int(text), clock.now_ns()), headers=_NO_STORE)
 
+    async def queue(_request: Request) -> Response:
+        return JSONResponse(documents.queue(clock.now_ns()), headers=_NO_STORE)
+
     async def policy(request: Request) -> Response:
         # A page of another site cannot send this type without asking first, and is not allowed to.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
@@ -82,6 +85,7 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
             Route("/", page),
             Route("/v1/fleet", fleet),
             Route("/v1/decisions", decisions),
+            Route("/v1/queue", queue),
             Route("/v1/policy", policy, methods=["POST"]),
             Route("/v1/calls/{session_id}", call),
             Route("/metrics", exposition),

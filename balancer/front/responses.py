@@ -53,12 +53,16 @@ def error_response(error: HttpError) -> bytes:
 
 
 def refusal_response(refused: PlacementRefused) -> bytes:
-    """The refusal with each runtime's reason (at most 64 of them) and, where coming again may help, Retry-After."""
+    """The refusal with each runtime's reason (at most 64 of them), the place in the queue where callers may wait, and, where
+    coming again may help, Retry-After."""
     error: Json = {"code": refused.code, "message": str(refused)}
     headers: list[tuple[str, str]] = []
     if refused.retry_after_s > 0:
         error["retry_after_s"] = refused.retry_after_s
         headers.append(("retry-after", str(math.ceil(refused.retry_after_s))))
+    if refused.queue is not None:
+        wait_s = refused.queue.estimated_wait_s
+        error["queue"] = {"place": refused.queue.place, "estimated_wait_s": None if wait_s is None else round(wait_s, 1)}
     error["runtimes"] = [
         {"runtime_id": each.runtime_id, "reason": each.reason.value, "detail": each.detail}
         for each in refused.runtimes[:_MOST_RUNTIMES_NAMED]

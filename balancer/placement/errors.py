@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from balancer.placement.waiting import QueuePlace
 from balancer.routing.decision import RuntimeRefusal
 from runtime.primitives.errors import Fault, VoiceError
 
@@ -37,17 +38,24 @@ _HTTP_STATUS = {
 
 
 class PlacementRefused(VoiceError):
-    """`runtimes` names each runtime's reason; `retry_after_s` is a hint, 0 where coming again does not help."""
+    """`runtimes` names each runtime's reason; `retry_after_s` is a hint, 0 where coming again does not help; `queue` is where
+    the caller stood when its wait was over, or would stand in a queue that is full."""
 
     fault = Fault.CAPACITY
 
     def __init__(
-        self, refusal: RefusalCode, message: str, runtimes: tuple[RuntimeRefusal, ...] = (), retry_after_s: float = 0.0
+        self,
+        refusal: RefusalCode,
+        message: str,
+        runtimes: tuple[RuntimeRefusal, ...] = (),
+        retry_after_s: float = 0.0,
+        queue: QueuePlace | None = None,
     ) -> None:
         self.refusal = refusal
         self.code = refusal.value
         self.runtimes = runtimes
         self.retry_after_s = retry_after_s
+        self.queue = queue
         self.http_status = _HTTP_STATUS[refusal]
         self.retryable = self.http_status == 503
         super().__init__(message)

@@ -1,27 +1,29 @@
-"""Route, debit, reserve, escalate: the I/O around the pure router."""
+"""A place for a session: decide, ask, wait for a turn where that is allowed, and keep the books of attempts."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Final
 
 from balancer.fleet.fleet import Fleet
-from balancer.placement.answer_times import AnswerTimes
+from balancer.placement.counts import PlacementCounts, PlacementObserver
 from balancer.placement.errors import PlacementRefused, RefusalCode
+from balancer.placement.escalation import Escalation, Findings
 from balancer.placement.placement import Placement
-from balancer.placement.releases import Release, Releases
-from balancer.placement.reservation import Admitted, AlreadyHere, Door, NotAdmitted, Reservations
-from balancer.routing.decision import Candidate, Decision, RuntimeRefusal
+from balancer.placement.releases import Releases
+from balancer.placement.reservation import Door, Reservations
+from balancer.placement.waiting import QueuePlace, Waiter, WaitingRule
+from balancer.placement.waiting_room import WaitingRoom
+from balancer.routing.decision import Decision, RuntimeRefusal
 from balancer.routing.decision_log import DecisionLog, PlacementRecord
 from balancer.routing.request import PlacementRequest
 from balancer.routing.router import Router
-from balancer.routing.tries import Tries
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
 from runtime.primitives.reasons import RefusalReason
 from runtime.primitives.rng import Rng
 
-__all__ = ["PlacementCounts", "PlacementObserver", "Placer"]
+__all__ = ["Placer"]
 
 _ATTACH_NS: Final = 10 * NS_PER_S
 """A used ticket holds its place as `attached` for this long before the first valid message."""
@@ -30,34 +32,24 @@ _ROUNDS: Final = 2
 """Decisions a placement: the second sees what the answers to the first brought."""
 
 
-class PlacementObserver(Protocol):
-    def decided(self, elapsed_ns: int) -> None:
-        """The pure decision alone."""
-        ...
-
-    def finished(self, outcome: str, elapsed_ns: int) -> None:
-        """The whole placement, reservation included. `outcome`: `placed` or the refusal's code."""
-        ...
-
-
-@dataclass(slots=True)
-class PlacementCounts:
-    """attempted = placed + refused + abandoned + being placed now."""
-
-    attempted: int = 0
-    placed: int = 0
-    abandoned: int = 0
-    """The caller gave up while it was being placed."""
-    refused: Counter[str] = field(default_factory=Counter)
-    runtime_refusals: Counter[str] = field(default_factory=Counter)
-    """Single runtimes that were asked and did not admit, by reason."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Pending:
     runtime_id: str
     epoch: int
     until_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """An attempt that gave no place."""
+
+    decision: Decision
+    refusal: RefusalCode
+    message: str
+    runtimes: tuple[RuntimeRefusal, ...]
+    retry_after_s: float
+    was_asked: bool
+    """Runtimes looked open and gave no place."""
 
 
 class Placer:
@@ -71,20 +63,31 @@ class Placer:
         observer: PlacementObserver,
         clock: Clock,
         rng: Rng,
+        waiting: WaitingRule | None = None,
     ) -> None:
         self.counts = PlacementCounts()
         self.log = log
         self.router = router
-        self.is_closing = False
+        self.room = WaitingRoom(waiting or WaitingRule(), fleet.view, clock)
+        self._is_closing = False
         self._fleet = fleet
-        self._reservations = reservations
-        self._releases = releases
+        self._escalation = Escalation(fleet, reservations, releases, self.counts, clock)
         self._observer = observer
         self._clock = clock
         self._rng = rng
-        self._answer_times = AnswerTimes()
         self._placing: set[str] = set()
         self._pending: OrderedDict[str, _Pending] = OrderedDict()
+
+    @property
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    @is_closing.setter
+    def is_closing(self, is_closing: bool) -> None:
+        """Closing takes nothing new and sends those who wait away."""
+        self._is_closing = is_closing
+        if is_closing:
+            self.room.put_all_out()
 
     @property
     def being_placed(self) -> int:
@@ -117,7 +120,7 @@ class Placer:
         pending = self._pending.get(placement.session_id)
         if pending is not None and pending.runtime_id == placement.runtime_id:
             del self._pending[placement.session_id]
-        self._releases.submit(Release(placement.seat, placement.number, placement.session_id, placement.epoch, placement.ticket))
+        self._escalation.give_back(placement)
 
     async def _place(self, request: PlacementRequest, door: Door) -> Placement:
         began_ns = self._clock.now_ns()
@@ -144,10 +147,13 @@ class Placer:
             self._observer.finished(outcome, self._clock.now_ns() - began_ns)
 
     def _check_session(self, session_id: str) -> None:
-        if self.is_closing:
-            raise PlacementRefused(RefusalCode.CLOSING, "the balancer is shutting down", retry_after_s=_RETRY_AFTER_S)
+        self._check_open()
         if session_id in self._placing or self._fleet.books.where(session_id):
             raise PlacementRefused(RefusalCode.SESSION_LIVE, "the session id is in use")
+
+    def _check_open(self) -> None:
+        if self._is_closing:
+            raise PlacementRefused(RefusalCode.CLOSING, "the balancer is shutting down", retry_after_s=_RETRY_AFTER_S)
 
     def _with_epoch(self, request: PlacementRequest, now_ns: int) -> PlacementRequest:
         """The session's next leg; the same leg again while its place is held and was not taken."""
@@ -158,106 +164,60 @@ class Placer:
         return replace(request, epoch=last + 1, only_runtime="")
 
     async def _route(self, request: PlacementRequest, door: Door) -> Placement:
+        """At once; where callers may wait, after those with the same needs who came first."""
+        room = self.room
+        waiter = room.enter(request) if room.would_wait(request) else None
+        try:
+            if waiter is not None:
+                await self._turn(request, waiter, after_a_refusal=False)
+            while True:
+                found = await self._attempt(request, door)
+                if isinstance(found, Placement):
+                    return found
+                if found.refusal is not RefusalCode.NO_CAPACITY or not room.rule.places:
+                    raise self._refused(found)
+                if waiter is None:
+                    waiter = room.enter(request)
+                    if waiter is None:
+                        raise self._refused(found, room.place_for(request))
+                if not await self._turn(request, waiter, after_a_refusal=found.was_asked):
+                    raise self._refused(found, room.place_of(waiter))
+        finally:
+            if waiter is not None:
+                room.leave(waiter)
+
+    async def _turn(self, request: PlacementRequest, waiter: Waiter, *, after_a_refusal: bool) -> bool:
+        def is_open() -> bool:
+            return self.router.is_open(request, self._fleet.view, self._clock.now_ns())
+
+        is_its_turn = await self.room.turn(waiter, is_open, after_a_refusal=after_a_refusal)
+        self._check_open()
+        return is_its_turn
+
+    async def _attempt(self, request: PlacementRequest, door: Door) -> Placement | _Failure:
+        """Decides and asks, twice at most."""
+        findings = Findings()
         decision = self._decide(request)
-        if not decision.candidates:
-            raise self._refuse(decision, decision.refusals, _RETRY_AFTER_S)
-        refusals: list[RuntimeRefusal] = []
-        retry_after_ms: list[int] = []
-        for _ in range(_ROUNDS):
-            placement = await self._try(decision, door, refusals, retry_after_ms)
+        for remaining in reversed(range(_ROUNDS)):
+            if not decision.candidates:
+                break
+            placement = await self._escalation.reserve(decision, door, findings)
             if placement is not None:
                 self._remember(placement)
-                self._record(decision, placement.runtime_id, placement.reason, tuple(refusals), "placed")
+                self._record(decision, placement.runtime_id, placement.reason, tuple(findings.refusals), "placed")
                 return placement
             # Their answers brought fresh loads; who did not answer is not asked again.
-            silent = {each.runtime_id for each in refusals if each.reason is RefusalReason.UNREACHABLE}
-            again = self._decide(replace(request, avoid=request.avoid | silent))
+            again = self._decide(replace(request, avoid=request.avoid | findings.silent)) if remaining else decision
             if not again.candidates:
                 break
             decision = again
-        retry_after_s = min(retry_after_ms) / 1000 if retry_after_ms else _RETRY_AFTER_S
-        raise self._refuse(decision, tuple(refusals), retry_after_s)
+        return self._failure(decision, findings)
 
     def _decide(self, request: PlacementRequest) -> Decision:
         began_ns = self._clock.now_ns()
         decision = self.router.decide(request, self._fleet.view, began_ns, self._rng)
         self._observer.decided(self._clock.now_ns() - began_ns)
         return decision
-
-    async def _try(
-        self, decision: Decision, door: Door, refusals: list[RuntimeRefusal], retry_after_ms: list[int]
-    ) -> Placement | None:
-        """Asks the candidates as `Tries` says. None: nobody gave a place."""
-        tries = Tries(decision.candidates)
-        held: dict[int, Placement] = {}
-        step = tries.first()
-        try:
-            while step.ask is not None:
-                candidate = step.ask
-                if not self._fleet.view.has_room(candidate, self._clock.now_ns(), uses_capacity=self.router.policy.uses_capacity):
-                    step = tries.refused()  # filled while another was asked
-                    continue
-                answer = await self._ask(candidate, decision, door, in_haste=bool(held))
-                match answer:
-                    case Placement():
-                        held[candidate.slot] = answer
-                        step = tries.admitted(candidate, *self._fleet.view.second_look(candidate))
-                        if step.release is not None:
-                            self.release(held.pop(step.release.slot))
-                    case AlreadyHere():
-                        raise PlacementRefused(RefusalCode.SESSION_LIVE, "the session id is in use")
-                    case NotAdmitted():
-                        self.counts.runtime_refusals[answer.reason.value] += 1
-                        refusals.append(RuntimeRefusal(candidate.runtime_id, answer.reason, answer.detail))
-                        if answer.retry_after_ms:
-                            retry_after_ms.append(answer.retry_after_ms)
-                        if answer.reason is RefusalReason.INFLOW:
-                            until_ns = self._clock.now_ns() + max(answer.retry_after_ms, 1) * NS_PER_MS
-                            self._fleet.view.close(candidate.slot, until_ns)
-                        step = tries.refused()
-            return None if step.take is None else held.pop(step.take.slot)
-        finally:
-            for placement in held.values():  # cancelled, or live elsewhere: a fallback must not stay held
-                self.release(placement)
-
-    async def _ask(
-        self, candidate: Candidate, decision: Decision, door: Door, *, in_haste: bool
-    ) -> Placement | NotAdmitted | AlreadyHere:
-        """Debits the view, then asks. A place that may be held without our knowing is released in the background.
-
-        `in_haste`: another place is held already; a better one is not worth a long wait.
-        """
-        request = decision.request
-        began_ns = self._clock.now_ns()
-        opened = self._fleet.open_placement(candidate.runtime_id, began_ns)
-        if opened is None:
-            return NotAdmitted(RefusalReason.UNREACHABLE, "left the fleet while the call was being placed")
-        seat, number = opened
-        answer: Admitted | NotAdmitted | AlreadyHere | None = None
-        share = self._fleet.view.load.fair_share_per_s(seat.slot, began_ns)
-        timeout_s = self._answer_times.patience_s() if in_haste else self._reservations.timeout_s
-        try:
-            answer = await self._reservations.reserve(seat, number, request, door, share, timeout_s)
-        finally:
-            if answer is None or (isinstance(answer, NotAdmitted) and not answer.is_settled):
-                self._releases.submit(Release(seat, number, request.session_id, request.epoch))
-        if not isinstance(answer, Admitted):
-            return answer
-        self._answer_times.add(self._clock.now_ns() - began_ns)
-        facts = seat.member.facts
-        return Placement(
-            request=request,
-            runtime_id=facts.runtime_id,
-            incarnation=facts.incarnation,
-            websocket_address=facts.websocket_address,
-            grpc_address=facts.grpc_address,
-            ticket=answer.ticket,
-            ticket_ttl_ms=answer.ticket_ttl_ms,
-            reason=decision.explain(candidate),
-            cross_region=decision.cross_region,
-            seat=seat,
-            number=number,
-        )
 
     def _remember(self, placement: Placement) -> None:
         now_ns = self._clock.now_ns()
@@ -271,7 +231,14 @@ class Placer:
                 break
             del self._pending[session_id]
 
-    def _refuse(self, decision: Decision, runtimes: tuple[RuntimeRefusal, ...], retry_after_s: float) -> PlacementRefused:
+    def _failure(self, decision: Decision, findings: Findings) -> _Failure:
+        runtimes, retry_after_s = decision.refusals, _RETRY_AFTER_S
+        if decision.candidates:
+            # Those that were asked, by what they said last, and those that the filters kept from being asked.
+            standing = self.router.refusals(decision.request, self._fleet.view, self._clock.now_ns())
+            by_name = {each.runtime_id: each for each in (*standing, *findings.refusals)}
+            runtimes = tuple(by_name[name] for name in sorted(by_name))
+            retry_after_s = min(findings.retry_after_ms, default=1000 * _RETRY_AFTER_S) / 1000
         if not decision.considered:
             code, message = RefusalCode.NO_RUNTIME, "no runtime is enrolled"
         elif runtimes and all(each.reason is RefusalReason.UNSUITABLE for each in runtimes):
@@ -282,8 +249,12 @@ class Placer:
                 code, message = RefusalCode.UNSUITABLE, "no runtime has what was asked for"
         else:
             code, message = RefusalCode.NO_CAPACITY, "no runtime has a place now"
-        self._record(decision, "", decision.reason, runtimes, code.value)
-        return PlacementRefused(code, message, runtimes, retry_after_s)
+        return _Failure(decision, code, message, runtimes, retry_after_s, bool(decision.candidates))
+
+    def _refused(self, failure: _Failure, queue: QueuePlace | None = None) -> PlacementRefused:
+        """The end of an attempt: recorded once, however often it was tried. `queue`: where the caller stood, or would have."""
+        self._record(failure.decision, "", failure.decision.reason, failure.runtimes, failure.refusal.value)
+        return PlacementRefused(failure.refusal, failure.message, failure.runtimes, failure.retry_after_s, queue)
 
     def _record(
         self, decision: Decision, runtime_id: str, reason: str, refused: tuple[RuntimeRefusal, ...], outcome: str

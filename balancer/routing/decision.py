@@ -67,6 +67,8 @@ class Decision:
     fleet_load: float = 0.0
     is_overloaded: bool = False
     """The fleet as a whole is too full for this priority."""
+    uses_capacity: bool = True
+    """Whether the policy keeps to learned capacity: so must a look at a candidate that is asked later."""
     bound_to: str = ""
     """The runtime that the session belongs to; it is the first candidate unless it has no place for it."""
 

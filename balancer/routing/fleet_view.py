@@ -59,6 +59,8 @@ class FleetView:
         self.affinity = Affinity()
         self.membership = 0
         """Grows with every change of standing facts."""
+        self.listener: Callable[[], None] | None = None
+        """Called after news by which a place may have become free; must not call back."""
         self._facts: list[RuntimeFacts | None] = [None] * size
         self._slots: dict[str, int] = {}
         self._free = list(range(size - 1, -1, -1))
@@ -171,6 +173,7 @@ class FleetView:
         if known is None:
             known = self.columns.own[reports.slots] - self.columns.in_flight[reports.slots]
         self.load.report(reports, np.maximum(known, 0.0), now_ns)
+        self._news()
 
     def report_one(self, slot: int, snapshot: LoadSnapshot, utilisation: float | None, now_ns: int) -> None:
         known = np.array([snapshot.active + snapshot.reserved], np.float64)  # the live fleet hears of every end
@@ -182,6 +185,7 @@ class FleetView:
         if known is None:
             known = max(0.0, self.columns.own.item(slot) - self.columns.in_flight.item(slot))
         self.load.answer(slot, active, reserved, known, now_ns)
+        self._news()
 
     def place(self, slot: int, now_ns: int) -> None:
         """A placement of ours is begun: counted from the decision on, before any I/O."""
@@ -205,6 +209,7 @@ class FleetView:
             c.own[slot] -= 1.0
             c.own_placed[slot] -= 1.0
         self.load.change(slot, c.estimate.item(slot) - 1.0)
+        self._news()
 
     def end(self, slot: int) -> None:
         """A session of ours (or one whose end we are told of) is over there."""
@@ -212,6 +217,7 @@ class FleetView:
         c.own[slot] = max(0.0, c.own.item(slot) - 1.0)
         c.ended[slot] += 1.0
         self.load.change(slot, c.estimate.item(slot) - 1.0)
+        self._news()
 
     def release(self, slot: int) -> None:
         """A place of ours that a runtime had admitted is given back before its session started."""
@@ -236,12 +242,28 @@ class FleetView:
         is_closed = c.closed_until_ns.item(slot) > now_ns
         return not is_closed and not c.is_full.item(slot) and not (uses_capacity and c.is_capped.item(slot))
 
+    @property
+    def ends_per_s(self) -> float:
+        """Sessions of the whole fleet that are expected to end within the next second."""
+        return self.load.ends.per_s * float(self.columns.estimate[self.columns.used].sum())
+
+    def next_opening_ns(self, now_ns: int) -> int:
+        """When the next runtime that refused for inflow may be asked again; far away where there is none."""
+        closed_until_ns = self.columns.closed_until_ns
+        later = closed_until_ns[closed_until_ns > now_ns]
+        return int(later.min()) if later.size else 2**62
+
     # Inside
 
     def _changed(self) -> None:
         self.membership += 1
         self._masks.clear()
         self.load.recount()
+        self._news()
+
+    def _news(self) -> None:
+        if self.listener is not None:
+            self.listener()
 
     def _take_slot(self, runtime_id: str) -> int:
         if not self._free:

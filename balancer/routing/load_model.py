@@ -52,7 +52,7 @@ class LoadModel:
         self._load_sum = 0.0
         self._columns = columns
         self._fit = CurveFit()
-        self._ends = EndRate(rule.mean_life_s)
+        self.ends = EndRate(rule.mean_life_s)
         self._starts = StartRate()
         self._own_starts = StartRate()
         self._chance = np.zeros(columns.size)
@@ -90,7 +90,7 @@ class LoadModel:
         ended = np.maximum(reports.ended_total - c.ended_total[slots], 0.0)
         if heard_before.any():
             exposure = 0.5 * (reports.active + c.reported[slots]) * interval_s
-            self._ends.add(float(ended[heard_before].sum()), float(exposure[heard_before].sum()))
+            self.ends.add(float(ended[heard_before].sum()), float(exposure[heard_before].sum()))
         c.own_contained[slots] = contained
         c.started_total[slots], c.ended_total[slots] = reports.started_total, reports.ended_total
         c.active[slots], c.reserved[slots], c.hard_limit[slots] = reports.active, reports.reserved, reports.hard_limit
@@ -245,7 +245,7 @@ class LoadModel:
         c, rule = self._columns, self.rule
         age_s = np.maximum(now_ns - np.maximum(c.arrived_ns[slots], now_ns - 3600 * NS_PER_S), 0) / NS_PER_S
         estimate = expected_sessions(
-            c.base[slots], c.known[slots], c.ended[slots], c.in_flight[slots], c.others[slots], self._ends.per_s, age_s
+            c.base[slots], c.known[slots], c.ended[slots], c.in_flight[slots], c.others[slots], self.ends.per_s, age_s
         )
         load = estimate + (self.factors.mix[slots] - 1.0) * np.minimum(c.base[slots], estimate)
         hard_limit = c.hard_limit[slots]

@@ -53,8 +53,7 @@ class Router:
         policy = self._policy
         pool = self._pool(request, view, now_ns)
         fleet_load = view.load.load_now
-        is_overloaded = bool(pool.size and policy.uses_capacity and self._overload.refuses(request.priority, fleet_load))
-        is_overloaded = is_overloaded and not request.is_resume
+        is_overloaded = pool.size > 0 and self._is_overloaded(request, view)
         bound_to = view.affinity.runtime_of(request.session_id, now_ns)
         candidates: list[Candidate] = []
         refusals: tuple[RuntimeRefusal, ...] = ()
@@ -83,13 +82,26 @@ class Router:
             pool.cross_region,
             fleet_load,
             is_overloaded,
+            policy.uses_capacity,
             bound_to,
         )
 
+    def is_open(self, request: PlacementRequest, view: FleetView, now_ns: int) -> bool:
+        """Whether a decision would have a candidate; chooses none."""
+        view.load.refresh(now_ns, _REFRESH_NS)
+        return self._pool(request, view, now_ns).size > 0 and not self._is_overloaded(request, view)
+
+    def refusals(self, request: PlacementRequest, view: FleetView, now_ns: int) -> tuple[RuntimeRefusal, ...]:
+        """Whom the filters keep from this request, and why. O(n), slow."""
+        return refusals_of(self._context(request, view, now_ns))
+
+    def _is_overloaded(self, request: PlacementRequest, view: FleetView) -> bool:
+        refuses = self._policy.uses_capacity and self._overload.refuses(request.priority, view.load.load_now)
+        return refuses and not request.is_resume
+
     def standing(self, view: FleetView, now_ns: int) -> dict[str, RuntimeRefusal]:
         """Who would get nothing from a request without needs, and why; for people to look at. O(n), slow."""
-        context = self._context(PlacementRequest(""), view, now_ns)
-        return {each.runtime_id: each for each in refusals_of(context)}
+        return {each.runtime_id: each for each in self.refusals(PlacementRequest(""), view, now_ns)}
 
     def _context(self, request: PlacementRequest, view: FleetView, now_ns: int) -> FilterContext:
         return FilterContext(request, view, now_ns, self.max_report_age_ns, self._policy.uses_capacity)

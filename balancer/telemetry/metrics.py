@@ -56,6 +56,7 @@ METRICS: Final[Mapping[str, Description]] = MappingProxyType({
     "switchboard_report_age_seconds": _D("gauge", "seconds", "Age of the latest report.", ("runtime",)),
     "switchboard_reports": _D("counter", "reports", "Load reports, by what became of them.", ("result",)),
     "switchboard_report_fields_dropped": _D("counter", "fields", "Report fields that were not believed.", ("field",)),
+    "switchboard_placements_waiting": _D("gauge", "callers", "Callers who wait for a place; bound waiting_places."),
     "switchboard_releases_waiting": _D("gauge", "releases", "Places to give back, waiting; bound 1024."),
     "switchboard_releases_dropped": _D("counter", "releases", "Releases left to the runtime's expiry: too many waited."),
 })  # fmt: skip
@@ -123,6 +124,7 @@ class BalancerMetrics(Collector):
             "switchboard_ledger_balanced": float(fleet.books.is_balanced),
             "switchboard_leg_event_gaps": totals.gaps,
             "switchboard_runtimes": len(fleet.membership),
+            "switchboard_placements_waiting": len(placer.room.queue),
             "switchboard_releases_waiting": releases.waiting,
             "switchboard_releases_dropped": releases.dropped,
         }
