@@ -70,6 +70,7 @@ class Documents:
             "moved_out": totals.moved_out,
             "ended": dict(totals.ended),
             "runtime_lost": totals.runtime_lost,
+            "unheard": totals.unheard,
             "duplicate_events": totals.duplicates,
             "event_gaps": totals.gaps,
             "attempted": counts.attempted,

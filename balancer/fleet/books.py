@@ -5,6 +5,12 @@
 Legs come and go by identity, so an event that is repeated, late or about a leg that is not in the book changes nothing.
 `recovered` are legs that were live before this balancer knew of them (its own restart), or that were given up as lost and came
 back. A leg that vanished while nobody listened ends as `unreported`.
+
+`unheard` are legs that began and ended while this balancer was not enrolled with their runtime (a fresh runtime takes callers before
+it is enrolled; a stream breaks). Nobody named them, but the ledger's version counts every beginning and every end, so their number is
+known exactly. They are part of no other total: legs in all = started + recovered + moved_in + unheard.
+
+What the books cannot know: what a runtime did in the moment before it was killed and had not yet told.
 """
 
 from __future__ import annotations
@@ -58,9 +64,23 @@ class RuntimeBook:
 
     ledger_version: int
     live: dict[Leg, LiveLeg] = field(default_factory=dict)
+    arrived: int = 0
+    """Legs that this life has had in all, by name or `unheard`."""
     disagreement: int = 0
-    """Legs that the runtime's own snapshot has more than the book, at equal ledger versions; 0: they agree."""
+    """Live legs that the runtime's own snapshot has more than the book, at equal ledger versions; 0: they agree."""
+    arrived_disagreement: int = 0
+    """The same of the legs in all."""
     compared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What is remembered of a life between two enrolments."""
+
+    ledger_version: int = 0
+    arrived: int = 0
+    lost: int = 0
+    """Its legs that were given up as lost and have not come back."""
 
 
 @dataclass(slots=True)
@@ -70,6 +90,7 @@ class BookTotals:
     moved_in: int = 0
     moved_out: int = 0
     runtime_lost: int = 0
+    unheard: int = 0
     ended: Counter[str] = field(default_factory=Counter)
     duplicates: int = 0
     gaps: int = 0
@@ -89,7 +110,7 @@ class Books:
         """Which runtime a session belongs to; it learns here when one is live and when it ended."""
         self._books: dict[tuple[str, int], RuntimeBook] = {}
         self._sessions: dict[str, list[LiveLeg]] = {}
-        self._known_lives: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._past: OrderedDict[tuple[str, int], _Past] = OrderedDict()
         self._lost: OrderedDict[tuple[str, int, str, int], None] = OrderedDict()
         self._last_epoch: OrderedDict[str, int] = OrderedDict()
 
@@ -99,8 +120,10 @@ class Books:
 
     @property
     def is_balanced(self) -> bool:
-        """The identities agree with the totals, and with each runtime's own count wherever both are at the same version."""
-        return self.active == self.totals.implied_active and not any(book.disagreement for book in self._books.values())
+        """The identities agree with the totals; and of each enrolled runtime life, live legs and legs in all agree with its own
+        count wherever both are at the same version. Says nothing of lives that are over."""
+        agree = not any(book.disagreement or book.arrived_disagreement for book in self._books.values())
+        return agree and self.active == self.totals.implied_active
 
     def book(self, runtime_id: str, incarnation: int) -> RuntimeBook | None:
         return self._books.get((runtime_id, incarnation))
@@ -117,22 +140,32 @@ class Books:
         """The whole truth of one life. Books of other lives of the runtime are not touched: `lose` them."""
         key = (runtime_id, incarnation)
         listed = set(live)
+        past = self._past.get(key)
+        known = past or _Past()
         book = self._books.get(key)
         if book is None:
-            book = self._books[key] = RuntimeBook(ledger_version)
-        for leg in [leg for leg in book.live if leg not in listed]:
+            book = self._books[key] = RuntimeBook(known.ledger_version, arrived=known.arrived)
+        gone = [leg for leg in book.live if leg not in listed]
+        come = listed.difference(book.live)
+        back = sum((*key, *leg) in self._lost for leg in come)
+        # Every beginning and every end since the version that we know is one event; those that the list does not show come in pairs.
+        shown = len(gone) + len(come) - back + max(0, known.lost - back)
+        unheard = max(0, ledger_version - book.ledger_version - shown) // 2
+        self.totals.unheard += unheard
+        book.arrived += len(come) - back + unheard
+        for leg in gone:
             self._close(book, leg, now_ns)
             self.totals.ended[UNREPORTED] += 1
-        for leg in sorted(listed.difference(book.live)):
+        for leg in sorted(come):
             # A life that we knew told us of every start but those that its broken stream swallowed.
-            if key in self._known_lives and (*key, *leg) not in self._lost:
+            if past is not None and (*key, *leg) not in self._lost:
                 self.totals.started += 1
             else:
                 self.totals.recovered += 1
             self._open(book, key, leg, now_ns)
         book.ledger_version = ledger_version
-        book.disagreement = 0
-        _remember(self._known_lives, key, None)
+        book.disagreement = book.arrived_disagreement = 0
+        _remember(self._past, key, _Past())
 
     def record(
         self, runtime_id: str, incarnation: int, leg: Leg, change: LegChange, reason: str, ledger_version: int, now_ns: int
@@ -156,9 +189,11 @@ class Books:
         match change:
             case LegChange.STARTED:
                 self.totals.started += 1
+                book.arrived += 1
                 self._open(book, key, leg, now_ns)
             case LegChange.MOVED_IN:
                 self.totals.moved_in += 1
+                book.arrived += 1
                 self._open(book, key, leg, now_ns)
             case LegChange.ENDED:
                 self._close(book, leg, now_ns)
@@ -174,17 +209,19 @@ class Books:
         if book is None:
             return ()
         lost = tuple(book.live.values())
+        _remember(self._past, (runtime_id, incarnation), _Past(book.ledger_version, book.arrived, len(lost)))
         for leg in list(book.live):
             self._close(book, leg, now_ns)
             self.totals.runtime_lost += 1
             _remember(self._lost, (runtime_id, incarnation, *leg), None)
         return lost
 
-    def compare(self, runtime_id: str, incarnation: int, ledger_version: int, active: int) -> None:
-        """A snapshot's own count, against the book where both are at the same version."""
+    def compare(self, runtime_id: str, incarnation: int, ledger_version: int, active: int, arrived: int | None) -> None:
+        """A snapshot's own counts against the book, where both are at the same version. `arrived`: legs in all; None: not said."""
         book = self._books.get((runtime_id, incarnation))
         if book is not None and book.ledger_version == ledger_version:
             book.disagreement = active - len(book.live)
+            book.arrived_disagreement = 0 if arrived is None else arrived - book.arrived
             book.compared += 1
 
     def _open(self, book: RuntimeBook, key: tuple[str, int], leg: Leg, now_ns: int) -> None:

@@ -189,8 +189,10 @@ class Fleet:
             if (upto.balancer_id, upto.balancer_incarnation) == (self.life.balancer_id, self.life.incarnation):
                 for _ in range(seat.flight.settle_upto(upto.placement_number)):
                     self.view.settle(seat.slot, contained=True)
-        self.view.report_one(seat.slot, trusted.snapshot, trusted.utilisation, now_ns)
-        self.books.compare(report.runtime_id, report.incarnation, trusted.snapshot.ledger_version, trusted.snapshot.active)
+        own = trusted.snapshot
+        self.view.report_one(seat.slot, own, trusted.utilisation, now_ns)
+        arrived = None if "totals" in trusted.dropped else own.totals.started + own.totals.moved_in
+        self.books.compare(report.runtime_id, report.incarnation, own.ledger_version, own.active, arrived)
         self._publish(seat)
         return True
 

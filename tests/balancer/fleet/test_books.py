@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -69,11 +69,71 @@ def test_snapshots_are_compared_at_equal_versions_only() -> None:
     books = Books()
     books.enroll("r1", 1, (), 0, 0)
     started(books, A, 1)
-    books.compare("r1", 1, 2, 5)
+    books.compare("r1", 1, 2, 5, 5)
     assert books.is_balanced
-    books.compare("r1", 1, 1, 2)
+    books.compare("r1", 1, 1, 2, 1)
     assert not books.is_balanced
-    books.compare("r1", 1, 1, 1)
+    books.compare("r1", 1, 1, 1, 2)
+    assert not books.is_balanced
+    books.compare("r1", 1, 1, 1, 1)
+    assert books.is_balanced
+    books.compare("r1", 1, 1, 1, None)
+    assert books.is_balanced
+
+
+def test_legs_that_nobody_heard_of_are_counted_by_number() -> None:
+    books = Books()
+    books.enroll("r1", 1, [A], 5, 0)  # before: two legs that came and went, and A
+    assert (books.totals.recovered, books.totals.unheard) == (1, 2)
+    started(books, B, 6)
+    books.enroll("r1", 1, [("call-c", 1)], 13, 0)  # A and B ended, C began, and two more came and went
+    assert (books.totals.started, books.totals.ended["unreported"], books.totals.unheard) == (2, 2, 4)
+    books.compare("r1", 1, 13, 1, 7)
+    assert books.is_balanced
+
+
+class Truth:
+    """One runtime life, which knows what it did."""
+
+    def __init__(self) -> None:
+        self.live: list[tuple[str, int]] = []
+        self.arrived = self.version = 0
+
+    def start(self) -> tuple[str, int]:
+        self.arrived += 1
+        self.version += 1
+        self.live.append((f"s{self.arrived}", 1))
+        return self.live[-1]
+
+    def end(self) -> tuple[str, int]:
+        self.version += 1
+        return self.live.pop(0)
+
+
+@given(st.lists(st.sampled_from(["start", "end", "listen", "break", "lose"]), max_size=60))
+def test_whatever_is_missed_the_next_enrolment_has_the_number_of_all_legs(history: list[str]) -> None:
+    books, truth = Books(), Truth()
+    is_heard = False
+    for step in history:
+        match step:
+            case "listen":
+                books.enroll("r1", 1, list(truth.live), truth.version, 0)
+                is_heard = True
+            case "break":
+                is_heard = False
+            case "lose":
+                books.lose("r1", 1)
+                is_heard = False
+            case "start":
+                leg = truth.start()
+                if is_heard:
+                    assert started(books, leg, truth.version) is Recorded.APPLIED
+            case _ if truth.live:
+                leg = truth.end()
+                if is_heard:
+                    assert ended(books, leg, truth.version) is Recorded.APPLIED
+    books.enroll("r1", 1, list(truth.live), truth.version, 0)
+    books.compare("r1", 1, truth.version, len(truth.live), truth.arrived)
     assert books.is_balanced
 
 

@@ -107,7 +107,8 @@ async def test_missing_leg_events_end_the_stream_and_the_next_enrolment_heals() 
     async with running() as service, runtime.listening():
         async with runtime.enrolling(service.control):
             call = runtime.enrolled
-            runtime.ledger_version += 3  # events that never arrive
+            runtime.ledger_version += 2  # a call that began and ended and that nobody was told of
+            runtime.started += 1
             await runtime.start_leg("call-1")
             with anyio.fail_after(5):
                 assert await call.code() is grpc.StatusCode.ABORTED
@@ -115,6 +116,7 @@ async def test_missing_leg_events_end_the_stream_and_the_next_enrolment_heals() 
             await until(lambda: service.balancer.fleet.books.active == 1)
             await until(lambda: service.balancer.fleet.view.row(0).facts.ineligible == "")
             await until(lambda: service.balancer.fleet.books.is_balanced)
+            assert (service.balancer.fleet.books.totals.started, service.balancer.fleet.books.totals.unheard) == (1, 1)
 
 
 async def test_reports_are_watched_again_after_the_watch_broke() -> None:

@@ -45,6 +45,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     agents: tuple[str, ...] = ("desk",)
     sequence: int = 0
     ledger_version: int = 0
+    started: int = 0
     live: dict[str, int] = field(default_factory=dict)
     tickets: dict[str, tuple[str, int]] = field(default_factory=dict)
     settled: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -73,7 +74,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
             active=len(self.live),
             reserved=len(self.tickets),
             hard_limit=self.hard_limit,
-            totals=load_pb2.LegTotals(started=len(self.live)),
+            totals=load_pb2.LegTotals(started=self.started, ended={"closed_by_caller": self.started - len(self.live)}),
             utilisation=self.utilisation,
             state=load_pb2.RUNTIME_STATE_READY,
             admitted_upto=[
@@ -152,6 +153,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
 
     async def start_leg(self, session_id: str, epoch: int = 1) -> None:
         self.live[session_id] = epoch
+        self.started += 1
         await self._leg(session_id, epoch, registry_pb2.LEG_CHANGE_STARTED, "")
 
     async def end_leg(self, session_id: str, reason: str) -> None:
