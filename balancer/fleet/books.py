@@ -6,9 +6,9 @@ Legs come and go by identity, so an event that is repeated, late or about a leg 
 `recovered` are legs that were live before this balancer knew of them (its own restart), or that were given up as lost and came
 back. A leg that vanished while nobody listened ends as `unreported`.
 
-`unheard` are legs that began and ended while this balancer was not enrolled with their runtime (a fresh runtime takes callers before
-it is enrolled; a stream breaks). Nobody named them, but the ledger's version counts every beginning and every end, so their number is
-known exactly. They are part of no other total: legs in all = started + recovered + moved_in + unheard.
+`unheard` are legs that began and ended while this balancer was not enrolled with their runtime (a fresh runtime takes callers
+before it is enrolled; a stream breaks). Nobody named them, but the ledger's version counts every beginning and every end, so their
+number is known exactly. They are part of no other total: legs in all = started + recovered + moved_in + unheard.
 
 What the books cannot know: what a runtime did in the moment before it was killed and had not yet told.
 """
@@ -147,8 +147,8 @@ class Books:
             book = self._books[key] = RuntimeBook(known.ledger_version, arrived=known.arrived)
         gone = [leg for leg in book.live if leg not in listed]
         come = listed.difference(book.live)
-        back = sum((*key, *leg) in self._lost for leg in come)
-        # Every beginning and every end since the version that we know is one event; those that the list does not show come in pairs.
+        back = sum((*key, *leg) in self._lost for leg in come) if known.lost else 0
+        # Every beginning and every end since the version that we know is one event; those that the list does not show are pairs.
         shown = len(gone) + len(come) - back + max(0, known.lost - back)
         unheard = max(0, ledger_version - book.ledger_version - shown) // 2
         self.totals.unheard += unheard
@@ -217,7 +217,7 @@ class Books:
         return lost
 
     def compare(self, runtime_id: str, incarnation: int, ledger_version: int, active: int, arrived: int | None) -> None:
-        """A snapshot's own counts against the book, where both are at the same version. `arrived`: legs in all; None: not said."""
+        """A snapshot's own counts against the book, at the same version only. `arrived`: legs in all; None: not said."""
         book = self._books.get((runtime_id, incarnation))
         if book is not None and book.ledger_version == ledger_version:
             book.disagreement = active - len(book.live)
