@@ -7,8 +7,8 @@ Legs come and go by identity, so an event that is repeated, late or about a leg 
 back. A leg that vanished while nobody listened ends as `unreported`.
 
 `unheard` are legs that began and ended while this balancer was not enrolled with their runtime (a fresh runtime takes callers
-before it is enrolled; a stream breaks). Nobody named them, but the ledger's version counts every beginning and every end, so their
-number is known exactly. They are part of no other total: legs in all = started + recovered + moved_in + unheard.
+before it is enrolled; a stream breaks). Nobody named them, but the ledger's version counts every beginning and every end, so
+their number is known exactly. They are part of no other total: legs in all = started + recovered + moved_in + unheard.
 
 What the books cannot know: what a runtime did in the moment before it was killed and had not yet told.
 """

@@ -18,7 +18,7 @@ from runtime.primitives.ids import Epoch, SessionId
 from runtime.primitives.load_snapshot import LegTotals
 from runtime.session.shared_layout import MAGIC, VERSION, Header, Layout
 from runtime.session.shared_shard import Shard
-from runtime.session.shared_totals import add_up, read_layout, read_shard, write_header
+from runtime.session.shared_totals import add_up, read_cells, read_layout, read_shard, write_header
 
 __all__ = ["MachineMemory", "MemoryInUse", "NoMachineMemory", "NotOurMemory", "default_path", "process_start"]
 
@@ -150,6 +150,10 @@ class MachineMemory:
     def shard_totals(self, index: int) -> LegTotals:
         """One shard's totals at one instant. Raises TornShard."""
         return read_shard(self._words, self.layout, index)
+
+    def shard_cells(self, index: int) -> list[int]:
+        """One shard's counter block at one instant, as `Cell` has it. Raises TornShard."""
+        return read_cells(self._words, self.layout, index)
 
     def live(self) -> list[tuple[SessionId, Epoch]]:
         """Every leg that the identity slots name now."""

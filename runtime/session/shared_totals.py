@@ -7,7 +7,7 @@ from typing import Final
 from runtime.primitives.load_snapshot import LegTotals
 from runtime.session.shared_layout import END_REASONS, MAGIC, VERSION, Cell, Header, Layout
 
-__all__ = ["TornShard", "add_up", "read_layout", "read_shard", "write_header"]
+__all__ = ["TornShard", "add_up", "impossible_cells", "read_cells", "read_layout", "read_shard", "write_header"]
 
 _TRIES: Final = 10_000
 _ENDED_SLICE: Final = slice(Cell.ENDED, Cell.ENDED + len(END_REASONS))
@@ -39,7 +39,14 @@ def read_layout(words: memoryview) -> Layout | None:
 
 
 def read_shard(words: memoryview, layout: Layout, index: int) -> LegTotals:
-    """One shard's totals at one instant; retries while the writer is at work. Raises TornShard."""
+    """One shard's totals at one instant. Raises TornShard."""
+    seen = read_cells(words, layout, index)
+    ended = {reason.value: count for reason, count in zip(END_REASONS, seen[_ENDED_SLICE], strict=True) if count}
+    return LegTotals(seen[Cell.STARTED], seen[Cell.MOVED_IN], seen[Cell.MOVED_OUT], seen[Cell.LOST], ended)
+
+
+def read_cells(words: memoryview, layout: Layout, index: int) -> list[int]:
+    """A shard's counter block at one instant; retries while the writer is at work. Raises TornShard."""
     base = layout.shard(index)
     block = words[base : base + Cell.WORDS]
     for _ in range(_TRIES):
@@ -47,9 +54,28 @@ def read_shard(words: memoryview, layout: Layout, index: int) -> LegTotals:
         if before % 2 == 0:
             seen = block.tolist()
             if block[Cell.SEQUENCE] == before == seen[Cell.SEQUENCE]:
-                ended = {reason.value: count for reason, count in zip(END_REASONS, seen[_ENDED_SLICE], strict=True) if count}
-                return LegTotals(seen[Cell.STARTED], seen[Cell.MOVED_IN], seen[Cell.MOVED_OUT], seen[Cell.LOST], ended)
+                return seen
     raise TornShard(f"shard {index}")
+
+
+def impossible_cells(cells: list[int], layout: Layout) -> str:
+    """What cannot be in a block that was read at one instant; empty where nothing is.
+
+    Every change adds one to one counter and two to the sequence. A writer that died before its redo record was complete has left a
+    sequence without a change, so there may be fewer changes than the sequence says, never more.
+    """
+    sequence = cells[Cell.SEQUENCE]
+    arrived = cells[Cell.STARTED] + cells[Cell.MOVED_IN]
+    left = cells[Cell.MOVED_OUT] + cells[Cell.LOST] + sum(cells[_ENDED_SLICE])
+    if sequence % 2:
+        return f"the sequence is odd: {sequence}"
+    if cells[Cell.JOURNAL]:
+        return f"a change is under way: {cells[Cell.JOURNAL]}"
+    if 2 * (arrived + left) > sequence:
+        return f"{arrived + left} changes; the sequence says {sequence // 2}"
+    if not 0 <= arrived - left <= layout.slots:
+        return f"active is {arrived - left}; there are {layout.slots} slots"
+    return ""
 
 
 def add_up(words: memoryview, layout: Layout) -> LegTotals:
