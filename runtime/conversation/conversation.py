@@ -108,9 +108,11 @@ class Conversation:
                     try:
                         await self._read(link)
                     except anyio.get_cancelled_exc_class():
-                        # Unless we have decided ourselves, the transport ends the handler of a link that is gone: gRPC does,
-                        # maybe before a read could tell.
-                        self.stop(EndReason.CONNECTION_LOST)
+                        # A task of ours that fails cancels its group, and so the reader. Otherwise, and unless we have decided
+                        # ourselves, it is the transport that ends the handler of a link that is gone: gRPC does, maybe before a
+                        # read could tell.
+                        has_failed = group.cancel_scope.cancel_called
+                        self.stop(EndReason.HANDLER_ERROR if has_failed else EndReason.CONNECTION_LOST)
                         raise
         finally:
             # A fault of ours on its way up; a no-op where the end was decided.

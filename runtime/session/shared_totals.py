@@ -61,7 +61,7 @@ def read_cells(words: memoryview, layout: Layout, index: int) -> list[int]:
 def impossible_cells(cells: list[int], layout: Layout) -> str:
     """What cannot be in a block that was read at one instant; empty where nothing is.
 
-    Every change adds one to one counter and two to the sequence. A writer that died before its redo record was complete has left a
+    Every change adds one to one counter and two to the sequence. A writer that died before its redo record was whole has left a
     sequence without a change, so there may be fewer changes than the sequence says, never more.
     """
     sequence = cells[Cell.SEQUENCE]

@@ -93,6 +93,22 @@ async def test_a_fault_of_ours_ends_that_call_and_no_other(link: ScriptedLink) -
     assert house.parts.ledger.active == 0
 
 
+async def test_a_fault_beside_the_reader_is_no_lost_connection() -> None:
+    house = _House()
+
+    class _Unsendable(ScriptedLink):
+        async def send(self, event: ev.AgentEvent) -> None:
+            await super().send(event)
+            if isinstance(event, ev.InputCleared):
+                raise ValueError("a text that no wire can carry")
+
+    link = _Unsendable()
+    await link.do(ClearAudio())
+    assert await house.serve(house.attached("ill"), link) is EndReason.HANDLER_ERROR
+    assert dict(house.parts.ledger.totals.ended) == {"handler_error": 1}
+    link.close()
+
+
 async def test_a_call_that_cannot_even_begin_gives_its_place_back(link: ScriptedLink) -> None:  # bug R2
     class _Closed(EnergyVad):
         def open_stream(self) -> VoiceActivityStream:
