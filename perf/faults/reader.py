@@ -9,48 +9,63 @@ import json
 import select
 import sys
 from pathlib import Path
+from typing import Final
 
 from runtime.app.machine_memory import MachineMemory
-from runtime.primitives.load_snapshot import LegTotals
-from runtime.session.shared_totals import TornShard
+from runtime.session.shared_layout import END_REASONS, Cell, Layout
+from runtime.session.shared_totals import TornShard, impossible_cells
 
 __all__ = ["impossible"]
 
-_READS_A_LOOK = 2_000
+_READS_A_LOOK: Final = 2_000
+_GROWING: Final = {
+    "sequence": Cell.SEQUENCE,
+    "started": Cell.STARTED,
+    "moved_in": Cell.MOVED_IN,
+    "moved_out": Cell.MOVED_OUT,
+    "lost": Cell.LOST,
+    **{f"ended {reason}": Cell.ENDED + index for index, reason in enumerate(END_REASONS)},
+}
 
 
-def impossible(before: LegTotals, now: LegTotals) -> str:
-    """What is wrong with a snapshot that follows another of the same shard; empty where nothing is."""
-    if now.active < 0:
-        return f"active is {now.active}"
-    for name in ("started", "moved_in", "moved_out", "lost"):
-        if getattr(now, name) < getattr(before, name):
-            return f"{name} fell from {getattr(before, name)} to {getattr(now, name)}"
-    for reason, count in before.ended.items():
-        if now.ended.get(reason, 0) < count:
-            return f"ended {reason} fell from {count} to {now.ended.get(reason, 0)}"
+def impossible(before: list[int], now: list[int], layout: Layout) -> str:
+    """What is wrong with a block that was read after another of the same shard; empty where nothing is."""
+    fault = impossible_cells(now, layout)
+    if fault:
+        return fault
+    for name, cell in _GROWING.items():
+        if now[cell] < before[cell]:
+            return f"{name} fell from {before[cell]} to {now[cell]}"
+    changes = sum(now[cell] - before[cell] for cell in _GROWING.values() if cell != Cell.SEQUENCE)
+    if 2 * changes > now[Cell.SEQUENCE] - before[Cell.SEQUENCE]:
+        return f"{changes} changes while the sequence went from {before[Cell.SEQUENCE]} to {now[Cell.SEQUENCE]}"
     return ""
 
 
 def _read(memory: MachineMemory) -> dict[str, object]:
     shards = memory.layout.shards
-    before = [LegTotals() for _ in range(shards)]
-    reads = torn = 0
+    before = [[0] * Cell.WORDS for _ in range(shards)]
+    reads = torn = found = 0
+    states = 0
     wrong: list[str] = []
     while not select.select([sys.stdin], [], [], 0)[0]:
         for number in range(_READS_A_LOOK):
             index = number % shards
             try:
-                now = memory.shard_totals(index)
+                now = memory.shard_cells(index)
             except TornShard:
-                torn += 1  # its writer was killed in mid-change and waits to be reclaimed
+                torn += 1  # its writer was killed, or put aside by the system, in mid-change
                 continue
             reads += 1
-            fault = impossible(before[index], now)
-            if fault and len(wrong) < 20:
-                wrong.append(f"shard {index}: {fault}")
+            if now == before[index]:
+                continue
+            states += 1
+            fault = impossible(before[index], now, memory.layout)
+            if fault:
+                found += 1
+                wrong += [f"shard {index}: {fault}"] if len(wrong) < 20 else []
             before[index] = now
-    return {"reads": reads, "waited_for_reclaim": torn, "impossible": wrong}
+    return {"reads": reads, "states_seen": states, "torn": torn, "impossible": found, "examples": wrong}
 
 
 def main() -> int:

@@ -7,9 +7,8 @@ import os
 import re
 import urllib.request
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 
@@ -28,9 +27,6 @@ class ProcessResidue:
     reserved: int
     files: int
     tasks: int
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 async def residue_of(pid: int, supervisor: Program, runtime_id: str) -> ProcessResidue:

@@ -1,150 +1,112 @@
 """`python -m perf.faults sessions --seed S --json`: real connections, ended in every way, and what is left of them: nothing.
 
-A supervisor with two workers on synthetic engines and a balancer that keeps its own books. Callers end in every way; workers are
-killed with -9 on the way; a reader reads the shared counters at full speed all the time. After quiescence the residue must be
-exactly 0 everywhere, and the reasons must add up to the sessions.
+Callers come in by every door and end in every way; workers are killed with -9 on the way, and all are replaced at the end; a
+reader reads the shared counters at full speed all the time. After quiescence the residue must be exactly 0 everywhere,
+and each session, by its name, must have ended once, for the reason that follows from what its caller did.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
 from perf.bench.machine import describe_machine
-from perf.faults.callers import Callers, Outcome
+from perf.faults.account import draw_up, read_lines
+from perf.faults.callers import Callers
+from perf.faults.journal import Journal
 from perf.faults.plan import Connection, Ending, count_endings, make_plan
-from perf.faults.reasons import reasons_by_ending, wrongly_ended
-from perf.faults.residue import ProcessResidue, connections_to, residue_of
-from perf.fleet import LocalFleet
+from perf.faults.residue import ProcessResidue
+from perf.faults.site import STAY_S, WORKERS, Site, site
+from perf.faults.verdict import Findings, since, targets_of
 from perf.polling import until
-from perf.processes import Program, ProgramFailed, running
-from perf.targets import Target, all_met, as_json
-from runtime.app.machine_memory import MachineMemory
+from perf.processes import ProgramFailed, running
+from perf.targets import all_met, as_json
 from runtime.primitives.rng import SeededRng
 
 __all__ = ["run"]
 
-_WORKERS: Final = 2
 _AT_ONCE: Final = 64
 _QUIESCENCE_S: Final = 60.0
 _SETTLING_S: Final = 10.0
 """How long after quiescence the last sockets may take to close; a leak stays."""
+_HOLD_S: Final = 15.0
 _LOOKS: Final = 5
 _PAUSE_S: Final = 0.2
+_BRIEF: Final = frozenset({Ending.CLOSE, Ending.RESET, Ending.HALF_CLOSE, Ending.BREACH, Ending.SILENT, Ending.GARBAGE})
+"""Those that wait for something hold no place in the queue of those that come and go."""
+_COUNTS: Final = ("started", "recovered", "moved_in", "moved_out", "runtime_lost", "unheard")
 
 
-@dataclass(frozen=True, slots=True)
-class _Site:
-    fleet: LocalFleet
-    supervisor: Program
-    memory: MachineMemory
-    log: Path
-
-    def pids(self) -> dict[str, int]:
-        """Runtime id to process id, as the supervisor's log has them last."""
-        lines = (json.loads(line) for line in self.log_lines() if line.startswith('{"') and '"worker ready"' in line)
-        return {line["runtime_id"]: line["pid"] for line in lines}
-
-    def log_lines(self) -> list[str]:
-        """The whole lines that supervisor and workers have written."""
-        whole, _, _ = self.log.read_text().rpartition("\n")
-        return whole.splitlines()
-
-
-@asynccontextmanager
-async def _site(folder: Path, first_ports: tuple[int, int]) -> AsyncIterator[_Site]:
-    ports = ["--public-port", "0", "--operator-port", "0", "--control-port", "0"]
-    segment, log = folder / "segment", folder / "supervisor.log"
-    async with AsyncExitStack() as stack:
-        balancer = await stack.enter_async_context(running("balancer", "balancer", ports, log=folder / "balancer.log"))
-        control = str((await balancer.wait_ready())["control"])
-        arguments = [
-            *("--workers", str(_WORKERS), "--machine-id", "faults", "--engines", "synthetic", "--balancers", control),
-            *(
-                "--shared-memory",
-                str(segment),
-                "--hard-limit",
-                "2000",
-                "--inflow-depth",
-                "100000",
-                "--inflow-ramp-s",
-                "0",
-                "--guard-lag-ms",
-                "5000",
-            ),
-            *("--guard-utilisation", "100", "--ping-interval-s", "2", "--first-message-s", "3"),
-            *("--http-port", str(first_ports[0]), "--grpc-port", str(first_ports[1])),
-        ]
-        supervisor = await stack.enter_async_context(running("supervisor", "runtime", arguments, log=log))
-        await supervisor.wait_ready()
-        fleet = LocalFleet(balancer, [], str(balancer.ready["public"]), str(balancer.ready["operator"]))
-        await fleet.wait_for("the workers", lambda seen: seen["totals"]["eligible"] == _WORKERS, 30)
-        yield _Site(fleet, supervisor, MachineMemory.attach(segment), log)
-
-
-async def _kill(site: _Site, runtime_id: str) -> None:
-    """Kills a worker and waits until its successor takes calls."""
-    before = site.pids()[runtime_id]
-    os.kill(before, signal.SIGKILL)
-    await until(lambda: site.pids()[runtime_id] != before, 60)
-    await site.fleet.wait_for("the successor", lambda seen: seen["totals"]["eligible"] == _WORKERS, 60)
-
-
-async def _make_all(site: _Site, plan: list[Connection], kills: int) -> Counter[tuple[Ending, Outcome]]:
-    outcomes: Counter[tuple[Ending, Outcome]] = Counter()
-    over = anyio.Event()
-    killed = 0
-    ready = site.supervisor.ready["workers"]
-    http = [str(each["http"]).removeprefix("http://") for each in ready]
+async def _make_all(at: Site, plan: list[Connection], journal: Journal, kills: int) -> None:
+    """All connections of the plan; `kills` workers are killed at even distances, one after the other."""
+    done = 0
     limiter = anyio.CapacityLimiter(_AT_ONCE)
-    async with Callers(http, [str(each["grpc"]) for each in ready], over.wait) as callers, anyio.create_task_group() as group:
+    names = at.doors.names
+    async with Callers(at.doors, journal, STAY_S) as callers, anyio.create_task_group() as group:
 
-        async def one(connection: Connection, *, is_limited: bool) -> None:
-            outcomes[connection.ending, await callers.make(connection)] += 1
-            if is_limited:
+        async def one(connection: Connection) -> None:
+            await callers.make(connection)
+            if connection.ending in _BRIEF:
                 limiter.release_on_behalf_of(connection)
 
-        for connection in plan:
-            # Those that stay hold no place in the queue of those that come and go.
-            is_limited = connection.ending not in (Ending.STAY, Ending.HALF_OPEN)
-            if is_limited:
+        for number, connection in enumerate(plan, start=1):
+            if connection.ending in _BRIEF:
                 await limiter.acquire_on_behalf_of(connection)
-            group.start_soon(lambda connection=connection, is_limited=is_limited: one(connection, is_limited=is_limited))  # type: ignore[misc]  # bound now
-            if (connection.number + 1) % max(1, len(plan) // (kills + 1)) == 0 and connection.number + 1 < len(plan):
-                victim = str(ready[killed % _WORKERS]["runtime_id"])
-                killed += 1
-                print(f"faults: {connection.number + 1} of {len(plan)} connections; kill -9 of {victim}", file=sys.stderr)
-                await _kill(site, victim)
-        over.set()
+            group.start_soon(one, connection)
+            if done < kills and number >= (done + 1) * len(plan) // (kills + 1):
+                victim = names[done % WORKERS]
+                done += 1
+                print(f"faults: {number} of {len(plan)} connections; kill -9 of {victim}", file=sys.stderr)
+                await _kill(at, victim, journal)
     # A gRPC call whose first task was cancelled is in a reference cycle (task, CancelledError, traceback, call), which keeps its
     # closed channel's connection until the collector comes by. It does not come while this process only waits.
     gc.collect()
-    return outcomes
 
 
-async def _warm_up(site: _Site) -> dict[str, ProcessResidue]:
-    """A few calls on both wires to each worker, so that what is opened once for good is open before the count begins."""
-    plan = make_plan(200, _WORKERS, SeededRng(1))
-    await _make_all(site, [each for each in plan if each.ending is Ending.CLOSE], kills=0)
-    await site.fleet.wait_for("quiet books", lambda seen: seen["books"]["active"] == 0, _QUIESCENCE_S)
-    await _until_hung_up(site)
+async def _kill(at: Site, runtime_id: str, journal: Journal) -> None:
+    """Kills a worker that holds a session, and waits until its successor takes calls."""
+    with contextlib.suppress(TimeoutError):  # then the targets say that nothing was cut
+        await until(lambda: journal.held(Ending.STAY, runtime_id) > 0, _HOLD_S)
+    before = at.pids()[runtime_id]
+    journal.killed(runtime_id)
+    os.kill(before, signal.SIGKILL)
+    await at.until_replaced({runtime_id: before})
+
+
+async def _drain(at: Site, plan: list[Connection], journal: Journal) -> None:
+    """Holds these calls, and has all workers replaced under them."""
+    before = at.pids()
+    async with Callers(at.doors, journal, STAY_S) as callers, anyio.create_task_group() as group:
+        for connection in plan:
+            group.start_soon(callers.make, connection)
+        with contextlib.suppress(TimeoutError):
+            await until(lambda: journal.held(Ending.DRAIN) == len(plan), _HOLD_S)
+        print(f"faults: {journal.held(Ending.DRAIN)} calls are held; all workers are replaced", file=sys.stderr)
+        os.kill(at.supervisor.pid, signal.SIGHUP)
+        await at.until_replaced(before)
+    gc.collect()
+
+
+async def _warm_up(at: Site) -> dict[str, ProcessResidue]:
+    """A few calls by every door to each worker, so that what is opened once for good is open before the count begins."""
+    plan = [each for each in make_plan(400, WORKERS, SeededRng(1), "w") if each.ending in (Ending.CLOSE, Ending.FAULT)]
+    await _make_all(at, plan, Journal(anyio.current_time), kills=0)
+    await _until_quiet(at, _QUIESCENCE_S)
     looks = []
     for _ in range(_LOOKS):
         await anyio.sleep(_PAUSE_S)
-        looks.append(await _residues(site))
+        looks.append(await at.residues())
     # The least of several looks: a socket that is about to close would leave room for a leak.
     return {
         name: replace(look, files=min(each[name].files for each in looks), tasks=min(each[name].tasks for each in looks))
@@ -152,98 +114,109 @@ async def _warm_up(site: _Site) -> dict[str, ProcessResidue]:
     }
 
 
-async def _residues(site: _Site) -> dict[str, ProcessResidue]:
-    return {name: await residue_of(pid, site.supervisor, name) for name, pid in site.pids().items()}
-
-
-def _own_connections(site: _Site) -> int:
-    return connections_to(
-        {int(str(each[door]).rpartition(":")[2]) for each in site.supervisor.ready["workers"] for door in ("http", "grpc")}
-    )
-
-
-async def _until_hung_up(site: _Site) -> None:
-    """Where this process cannot let go of a connection, the targets say so."""
+async def _until_quiet(at: Site, within_s: float) -> None:
+    """Where it does not become quiet, or this process cannot let go of a connection, the targets say what is left."""
+    with contextlib.suppress(ProgramFailed, TimeoutError):
+        await at.fleet.wait_for("quiet books", _is_quiet, within_s)
+        await until(lambda: at.memory.totals().active == 0, within_s)
     with contextlib.suppress(TimeoutError):
-        await until(lambda: _own_connections(site) == 0, _SETTLING_S)
+        await until(lambda: at.own_connections() == 0, _SETTLING_S)
 
 
-async def _settled(site: _Site, before: dict[str, ProcessResidue]) -> dict[str, ProcessResidue]:
-    """What the workers hold once they hold no more than before, or what they still hold when the last sockets had their time."""
-    await _until_hung_up(site)
+def _is_quiet(fleet: Any) -> bool:
+    totals = fleet["totals"]
+    return bool(totals["active"] == totals["reserved"] == fleet["books"]["active"] == 0 and fleet["books"]["balanced"])
+
+
+async def _settled(at: Site, before: Mapping[str, ProcessResidue], files: int) -> tuple[dict[str, ProcessResidue], int]:
+    """What the workers and the balancer hold once it is no more than before, or still after the last sockets had their time."""
     deadline = anyio.current_time() + _SETTLING_S
     while True:
-        after = await _residues(site)
+        after, files_now = await at.residues(), at.balancer_files()
         is_back = all(each.files <= before[name].files and each.tasks <= before[name].tasks for name, each in after.items())
-        if is_back or anyio.current_time() >= deadline:
-            return after
+        if (is_back and files_now <= files) or anyio.current_time() >= deadline:
+            return after, files_now
         await anyio.sleep(_PAUSE_S)
+
+
+async def _watching(at: Site, seen: list[int], work: Callable[[], Awaitable[None]]) -> None:
+    """Does the work, and looks meanwhile how many places are held for callers on their way."""
+
+    async def watch() -> None:
+        while True:
+            await anyio.sleep(1.0)
+            seen.append(int((await at.fleet.document("/v1/fleet"))["totals"]["reserved"]))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        await work()
+        group.cancel_scope.cancel()
 
 
 async def run(
     connections: int, kills: int, seed: int, ports: tuple[int, int], quiescence_s: float = _QUIESCENCE_S
 ) -> dict[str, Any]:
     """The whole run as one JSON-ready object."""
-    plan = make_plan(connections, _WORKERS, SeededRng(seed))
+    plan = make_plan(connections, WORKERS, SeededRng(seed))
+    journal = Journal(anyio.current_time)
+    reserved: list[int] = [0]
     with tempfile.TemporaryDirectory(prefix="switchboard-faults-") as name:
         folder = Path(name)
-        async with _site(folder, ports) as site:
-            before = await _warm_up(site)
-            warm_lines = len(site.log_lines())
-            warm = site.memory.totals()
-            async with running("reader", "perf.faults.reader", [str(folder / "segment")], log=folder / "reader.log") as reader:
+        async with site(folder, ports) as at:
+            before = await _warm_up(at)
+            files, warm = at.balancer_files(), at.memory.totals()
+            warm_books = (await at.fleet.document("/v1/fleet"))["books"]
+            async with running("reader", "perf.faults.reader", [str(at.segment)], log=folder / "reader.log") as reader:
                 await reader.wait_ready()
-                outcomes = await _make_all(site, plan, kills)
+                come = [each for each in plan if each.ending is not Ending.DRAIN]
+                await _watching(at, reserved, lambda: _make_all(at, come, journal, kills))
+                await _until_quiet(at, quiescence_s)
+                after, files_after = await _settled(at, before, files)
+                await _drain(at, [each for each in plan if each.ending is Ending.DRAIN], journal)
+                await _until_quiet(at, quiescence_s)
                 read = await reader.end_input()
-            # Where it does not become quiet the targets say what is left.
-            with contextlib.suppress(ProgramFailed, TimeoutError):
-                await site.fleet.wait_for("quiet books", _is_quiet, quiescence_s)
-                await until(lambda: site.memory.totals().active == 0, quiescence_s)
-            fleet = await site.fleet.document("/v1/fleet")
-            after = await _settled(site, before)
-            callers_left = _own_connections(site)
-            reasons = reasons_by_ending(site.log_lines()[warm_lines:], plan)
-            totals, named = site.memory.totals(), len(site.memory.live())
-    started = totals.started - warm.started
-    by_reason = {reason: count - warm.ended.get(reason, 0) for reason, count in totals.ended.items()}
-    ended = sum(by_reason.values())
-    acknowledged = sum(count for (_, outcome), count in outcomes.items() if outcome == "started")
-    books = fleet["books"]
-    targets = [
-        Target("connections", float(sum(outcomes.values())), "connections", ">=", float(connections)),
-        Target("active_at_the_end", float(totals.active), "sessions", "==", 0.0),
-        Target("identity_slots_left", float(named), "slots", "==", 0.0),
-        Target("started_less_ended_and_lost", float(started - ended - totals.lost), "sessions", "==", 0.0),
-        Target(
-            "overdue", float(sum(count for (_, outcome), count in outcomes.items() if outcome == "overdue")), "callers", "==", 0.0
-        ),
-        Target("ended_for_another_reason", float(wrongly_ended(reasons)), "sessions", "==", 0.0),
-        Target("acknowledged_beyond_started", float(max(0, acknowledged - started)), "sessions", "==", 0.0),
-        Target("ledger_entries_left", float(sum(each.active + each.reserved for each in after.values())), "entries", "==", 0.0),
-        Target("driver_connections_left", float(callers_left), "connections", "==", 0.0),
-        Target("files_left", float(max(after[name].files - before[name].files for name in after)), "descriptors", "<=", 0.0),
-        Target("tasks_left", float(max(after[name].tasks - before[name].tasks for name in after)), "tasks", "<=", 0.0),
-        Target("balancer_books_active", float(books["active"]), "sessions", "==", 0.0),
-        Target("balancer_books_balanced", float(books["balanced"]), "yes", "==", 1.0),
-        Target("snapshots_read", float(read["reads"]), "reads", ">=", 1_000_000.0),
-        Target("impossible_snapshots", float(len(read["impossible"])), "snapshots", "==", 0.0),
-    ]
+            fleet = await at.fleet.document("/v1/fleet")
+            said = read_lines(at.log_lines(), "f")
+            found = Findings(
+                connections=connections,
+                kills=kills,
+                account=draw_up(plan, journal, said),
+                journal=journal,
+                said=said,
+                totals=since(at.memory.totals(), warm),
+                books={**fleet["books"], **{name: fleet["books"][name] - warm_books[name] for name in _COUNTS}},
+                fleet=fleet,
+                slots_left=len(at.memory.live()),
+                before=before,
+                after=after,
+                left=await at.residues(),
+                files_of_balancer=(files, files_after),
+                callers_left=at.own_connections(),
+                read=read,
+                reserved_most=max(reserved),
+            )
+    return _as_json(found, plan, seed)
+
+
+def _as_json(found: Findings, plan: list[Connection], seed: int) -> dict[str, Any]:
+    targets = targets_of(found)
+    endings = {each.session_id: each.ending for each in plan}
+    outcomes = Counter(f"{endings[name]}.{outcome}" for name, outcome in found.journal.outcomes.items())
+    residues = {"before": found.before, "after": found.after, "after_the_drain": found.left}
     return {
         "ok": all_met(targets),
         "targets": as_json(targets),
         "seed": seed,
+        "kills": found.kills,
         "plan": count_endings(plan),
-        "outcomes": {f"{ending}.{outcome}": count for (ending, outcome), count in sorted(outcomes.items())},
-        "reasons": reasons,
-        "kills": kills,
-        "totals": {"started": started, "ended_by_reason": by_reason, "lost": totals.lost},
-        "reader": read,
-        "workers": {name: {"before": before[name].as_json(), "after": after[name].as_json()} for name in after},
-        "balancer_books": books,
+        "outcomes": dict(sorted(outcomes.items())),
+        "as_planned": found.account.ended_by_way,
+        "ways_missing": found.account.ways_missing,
+        "examples": found.account.examples,
+        "totals": {"started": found.totals.started, "ended_by_reason": dict(found.totals.ended), "lost": found.totals.lost},
+        "kills_cut": {"surely": len(found.journal.must), "maybe": len(found.journal.may), "lost_by_name": len(found.said.lost)},
+        "reader": dict(found.read),
+        "workers": {when: {name: asdict(each) for name, each in of.items()} for when, of in residues.items()},
+        "balancer_books": dict(found.books),
         "machine": describe_machine(),
     }
-
-
-def _is_quiet(fleet: Any) -> bool:
-    totals = fleet["totals"]
-    return bool(totals["active"] == totals["reserved"] == fleet["books"]["active"] == 0 and fleet["books"]["balanced"])

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from perf.faults.plan import REASONS
+
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
@@ -21,4 +23,6 @@ def test_nothing_is_left_of_a_thousand_connections() -> None:  # requirement S1,
     missed = [target for target in result["targets"] if not target["ok"] and target["name"] != "snapshots_read"]
     assert missed == [], result
     assert result["reader"]["reads"] > 10_000
-    assert result["totals"]["lost"] > 0
+    assert result["totals"]["lost"] >= result["kills_cut"]["surely"] > 0
+    # Every reason that a runtime gives, and every ending, by each door that it has.
+    assert set(result["totals"]["ended_by_reason"]) == {reason.value for reason in REASONS.values()}
