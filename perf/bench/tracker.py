@@ -1,7 +1,8 @@
 """What counting a session costs: `python -m perf.bench.tracker --json [--plot FILE.png]`.
 
 CPU nanoseconds an operation, ours beside three simpler ways, as writers grow. CPU and not wall time: threads of one process share
-the interpreter lock. An operation is one session's start and end. The ways:
+the interpreter lock. An operation is one session's start and end; a snapshot is what a reader needs for the machine's totals,
+taken while all these writers write at full speed. The ways:
 
 - sharded: a worker's shard of the machine's memory, one a writer; consistent, named, survives the writer's death
 - lock: one integer behind one lock (`threading.Lock`; between processes `multiprocessing.Lock` around shared memory)
@@ -17,86 +18,29 @@ import multiprocessing
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.context import SpawnContext
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any, Final
 
+from perf.bench.counting_ways import LAYOUT, Look, in_one_process, in_processes
 from perf.bench.machine import ForeignCpu, describe_machine
 from perf.targets import Target, all_met, as_json
 from runtime.primitives.clock import NS_PER_S, MonotonicClock
-from runtime.primitives.ids import Epoch, SessionId
-from runtime.primitives.reasons import EndReason
-from runtime.session.shared_layout import Layout
-from runtime.session.shared_shard import Shard
-from runtime.session.shared_totals import add_up
 
-__all__ = ["cost_of_snapshot", "cost_of_threads", "main"]
+__all__ = ["cost_of_snapshots", "cost_of_threads", "main"]
 
 _THREADS: Final = (1, 2, 4, 8)
 _PROCESSES: Final = (1, 2, 4)
-_LAYOUT: Final = Layout(shards=8, slots=64)
-_NAME: Final = SessionId("session-0123456789abcdef")
-_EPOCH: Final = Epoch(1)
-
-Work = Callable[[int], None]
-"""Does so many operations."""
-
-
-def _sharded(words: memoryview, data: memoryview, index: int) -> Work:
-    shard = Shard(words, data, _LAYOUT, index)
-
-    def work(operations: int) -> None:
-        for _ in range(operations):
-            shard.end(shard.start(_NAME, _EPOCH), EndReason.CLOSED_BY_CALLER)
-
-    return work
-
-
-def _locked(lock: Any, words: memoryview) -> Work:  # Any: the two kinds of lock share no public type
-    def work(operations: int) -> None:
-        for _ in range(operations):
-            with lock:
-                words[0] += 1
-            with lock:
-                words[0] -= 1
-
-    return work
-
-
-def _valued(value: Any) -> Work:  # Any: multiprocessing's synchronized wrapper has no public type
-    def work(operations: int) -> None:
-        for _ in range(operations):
-            with value.get_lock():
-                value.value += 1
-            with value.get_lock():
-                value.value -= 1
-
-    return work
-
-
-class _Attribute:
-    count = 0
-
-    def work(self, operations: int) -> None:
-        for _ in range(operations):
-            self.count += 1
-            self.count -= 1
+_BATCH: Final = 200
 
 
 def cost_of_threads(way: str, writers: int, operations: int) -> float:
     """CPU nanoseconds an operation with `writers` threads, `operations` each."""
-    data = memoryview(bytearray(_LAYOUT.total_bytes))
-    words = data.cast("Q")
-    lock, value, attribute = threading.Lock(), multiprocessing.Value("q", 0), _Attribute()
-    works: dict[str, Callable[[int], Work]] = {
-        "sharded": lambda index: _sharded(words, data, index),
-        "lock": lambda _: _locked(lock, words),
-        "value": lambda _: _valued(value),
-        "attribute": lambda _: attribute.work,
-    }
-    threads = [threading.Thread(target=works[way](index), args=(operations,)) for index in range(writers)]
+    work_of, _ = in_one_process(way)
+    threads = [threading.Thread(target=work_of(index), args=(operations,)) for index in range(writers)]
     began_ns = time.process_time_ns()
     for thread in threads:
         thread.start()
@@ -105,18 +49,47 @@ def cost_of_threads(way: str, writers: int, operations: int) -> float:
     return (time.process_time_ns() - began_ns) / (writers * operations)
 
 
+def cost_of_snapshots(way: str, writers: int, snapshots: int) -> tuple[float, float]:
+    """CPU nanoseconds a snapshot that was had, while `writers` threads write; and the share of tries that got none."""
+    work_of, look = in_one_process(way)
+    stop = threading.Event()
+
+    def write(index: int) -> None:
+        work = work_of(index)
+        while not stop.is_set():
+            work(_BATCH)
+
+    threads = [threading.Thread(target=write, args=(index,), daemon=True) for index in range(writers)]
+    for thread in threads:
+        thread.start()
+    try:
+        return _looked(look, snapshots)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def _looked(look: Look, snapshots: int) -> tuple[float, float]:
+    had = tries = 0
+    began_ns = time.thread_time_ns()
+    while had < snapshots and tries < 10 * snapshots:
+        had += look()
+        tries += 1
+    return (time.thread_time_ns() - began_ns) / max(1, had), 1.0 - had / tries
+
+
 def _process(way: str, index: int, operations: int, name: str, lock: Any, value: Any, barrier: Any, results: Any) -> None:
+    """A writer. `operations` 0: until it is ended."""
     memory = SharedMemory(name)
     assert memory.buf is not None, "an open segment has a buffer"
-    data = memory.buf[: _LAYOUT.total_bytes]
+    data = memory.buf[: LAYOUT.total_bytes]
     words = data.cast("Q")
-    work = {
-        "sharded": lambda: _sharded(words, data, index),
-        "lock": lambda: _locked(lock, words),
-        "value": lambda: _valued(value),
-    }[way]()
-    work(operations // 10)  # warm
+    work = in_processes(way, words, data, lock, value)[0](index)
+    work(operations // 10 or _BATCH)  # warm
     barrier.wait(60)
+    while not operations:
+        work(_BATCH)
     began_ns = time.process_time_ns()
     work(operations)
     results.put(time.process_time_ns() - began_ns)
@@ -126,35 +99,45 @@ def _process(way: str, index: int, operations: int, name: str, lock: Any, value:
     memory.close()
 
 
-def _cost_of_processes(context: SpawnContext, way: str, writers: int, operations: int) -> float:
-    memory = SharedMemory(create=True, size=_LAYOUT.total_bytes)
+@contextmanager
+def _writing(context: SpawnContext, way: str, writers: int, operations: int) -> Iterator[tuple[Look, Any]]:
+    """Writer processes that have begun; answers a snapshot of what they write and the queue of their results (no public type)."""
+    memory = SharedMemory(create=True, size=LAYOUT.total_bytes)
+    assert memory.buf is not None, "a new segment has a buffer"
+    data = memory.buf[: LAYOUT.total_bytes]
+    words = data.cast("Q")
+    results, barrier = context.Queue(64), context.Barrier(writers + 1)
+    lock, value = context.Lock(), context.Value("q", 0)
+    children = [
+        context.Process(target=_process, args=(way, index, operations, memory.name, lock, value, barrier, results), daemon=True)
+        for index in range(writers)
+    ]
     try:
-        results, barrier = context.Queue(64), context.Barrier(writers)
-        lock, value = context.Lock(), context.Value("q", 0)
-        children = [
-            context.Process(
-                target=_process, args=(way, index, operations, memory.name, lock, value, barrier, results), daemon=True
-            )
-            for index in range(writers)
-        ]
         for child in children:
             child.start()
-        used_ns = sum(results.get(timeout=120) for _ in children)
+        barrier.wait(60)
+        yield in_processes(way, words, data, lock, value)[1], results
         for child in children:
-            child.join(60)
-        return float(used_ns) / (writers * operations)
+            if operations:
+                child.join(60)
     finally:
+        for child in children:
+            child.kill()
+            child.join(10)
+        words.release()
+        data.release()
         memory.close()
         memory.unlink()
 
 
-def cost_of_snapshot(operations: int) -> float:
-    """CPU nanoseconds to add up the whole machine (8 shards) once."""
-    words = memoryview(bytearray(_LAYOUT.total_bytes)).cast("Q")
-    began_ns = time.process_time_ns()
-    for _ in range(operations):
-        add_up(words, _LAYOUT)
-    return (time.process_time_ns() - began_ns) / operations
+def _cost_of_processes(context: SpawnContext, way: str, writers: int, operations: int) -> float:
+    with _writing(context, way, writers, operations) as (_, results):
+        return float(sum(results.get(timeout=120) for _ in range(writers))) / (writers * operations)
+
+
+def _snapshots_beside_processes(context: SpawnContext, way: str, writers: int, snapshots: int) -> tuple[float, float]:
+    with _writing(context, way, writers, 0) as (look, _):
+        return _looked(look, snapshots)
 
 
 def _best(measure: Callable[[], float], rounds: int) -> float:
@@ -162,39 +145,47 @@ def _best(measure: Callable[[], float], rounds: int) -> float:
 
 
 def _measure(operations: int, rounds: int) -> dict[str, Any]:
-    threads: dict[str, dict[str, float]] = {}
-    for way in ("sharded", "lock", "value", "attribute"):
-        print(f"tracker: threads, {way}", file=sys.stderr)
-        threads[way] = {
-            str(writers): _best(lambda way=way, writers=writers: cost_of_threads(way, writers, operations // writers), rounds)  # type: ignore[misc]  # bound now
-            for writers in _THREADS
-        }
-    processes: dict[str, dict[str, float]] = {}
     context = multiprocessing.get_context("spawn")
-    for way in ("sharded", "lock", "value"):
-        print(f"tracker: processes, {way}", file=sys.stderr)
-        processes[way] = {
-            str(writers): _best(lambda way=way, writers=writers: _cost_of_processes(context, way, writers, operations), 2)  # type: ignore[misc]  # bound now
-            for writers in _PROCESSES
-        }
-    return {
-        "threads_cpu_ns_per_start_and_end": threads,
-        "processes_cpu_ns_per_start_and_end": processes,
-        "snapshot_of_8_shards_cpu_ns": _best(lambda: cost_of_snapshot(operations // 20), rounds),
+    snapshots = max(200, operations // 20)
+    details: dict[str, Any] = {
+        "threads_cpu_ns_per_start_and_end": {},
+        "processes_cpu_ns_per_start_and_end": {},
+        "threads_cpu_ns_per_snapshot": {},
+        "processes_cpu_ns_per_snapshot": {},
+        "snapshots_not_had": {},
     }
+    for kind, counts in (("threads", _THREADS), ("processes", _PROCESSES)):
+        for way in ("sharded", "lock", "value", "attribute") if kind == "threads" else ("sharded", "lock", "value"):
+            print(f"tracker: {kind}, {way}", file=sys.stderr)
+            writes, looks = {}, {}
+            for writers in counts:
+                if kind == "threads":
+                    share = operations // writers
+                    writes[str(writers)] = _best(lambda w=way, n=writers, o=share: cost_of_threads(w, n, o), rounds)  # type: ignore[misc]  # bound now
+                    tried = [cost_of_snapshots(way, writers, snapshots) for _ in range(2)]
+                else:
+                    writes[str(writers)] = _best(lambda w=way, n=writers: _cost_of_processes(context, w, n, operations), 2)  # type: ignore[misc]  # bound now
+                    tried = [_snapshots_beside_processes(context, way, writers, snapshots) for _ in range(2)]
+                looks[str(writers)] = round(min(cost for cost, _ in tried), 1)
+                if way == "sharded":
+                    details["snapshots_not_had"][f"{kind} {writers}"] = round(max(missed for _, missed in tried), 5)
+            details[f"{kind}_cpu_ns_per_start_and_end"][way] = writes
+            details[f"{kind}_cpu_ns_per_snapshot"][way] = looks
+    return details
 
 
 def _plot(details: dict[str, Any], file: Path) -> None:
     from matplotlib import pyplot  # part of the dev extra; the bench runs without it
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), sharey=True)
-    for axis, kind in zip(axes, ("threads", "processes"), strict=True):
-        for way, costs in details[f"{kind}_cpu_ns_per_start_and_end"].items():
-            axis.plot([int(writers) for writers in costs], list(costs.values()), marker="o", label=way)
-        axis.set(xlabel=f"writers ({kind})", yscale="log", title=kind)
-        axis.grid(alpha=0.3)
-    axes[0].set_ylabel("CPU ns a start and end")
-    axes[0].legend()
+    figure, rows = pyplot.subplots(2, 2, figsize=(10, 7), sharey="row")
+    for row, what in zip(rows, ("start_and_end", "snapshot"), strict=True):
+        for axis, kind in zip(row, ("threads", "processes"), strict=True):
+            for way, costs in details[f"{kind}_cpu_ns_per_{what}"].items():
+                axis.plot([int(writers) for writers in costs], list(costs.values()), marker="o", label=way)
+            axis.set(xlabel=f"writers ({kind})", yscale="log", title=f"{what.replace('_', ' ')}, {kind}")
+            axis.grid(alpha=0.3)
+        row[0].set_ylabel("CPU ns")
+    rows[0][0].legend()
     figure.tight_layout()
     figure.savefig(file, dpi=110)
 

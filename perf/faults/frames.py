@@ -44,11 +44,17 @@ def upgrade_request(host: str, path: str) -> bytes:
 
 
 class Ear:
-    """Reads what the server sends. One reader."""
+    """Reads what the server sends, and answers. One reader."""
 
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
         self._heard = bytearray()
+        self._speaking = anyio.Lock()
+
+    async def say(self, frame: bytes) -> None:
+        """While somebody attends, pongs are sent as well: one at a time. Raises BrokenResourceError, ClosedResourceError."""
+        async with self._speaking:
+            await self._stream.send(frame)
 
     async def head(self) -> str:
         """The answer's head. Raises EndOfStream or BrokenResourceError where none comes."""
@@ -78,7 +84,7 @@ class Ear:
             while True:
                 while (frame := self._take()) is not None:
                     if frame[0] == _PING:
-                        await self._stream.send(_frame(_PONG, frame[1]))
+                        await self.say(_frame(_PONG, frame[1]))
                 self._heard += await self._stream.receive()
 
     def _take(self) -> tuple[int, bytes] | None:

@@ -87,7 +87,7 @@ class WebSocketCaller:
             case Ending.IDLE:
                 await ear.attend()
             case Ending.LONG:
-                await self._chat(stream, ear)
+                await self._chat(ear)
             case Ending.FAULT | Ending.SLOW:
                 await stream.send(_typed(FAULT if ending is Ending.FAULT else FLOOD))
                 await stream.send(message({"type": "response.create"}))
@@ -100,26 +100,26 @@ class WebSocketCaller:
         visit.hold()
         is_for_a_while = visit.connection.ending is Ending.STAY
         with anyio.move_on_after(self._stay_s if is_for_a_while else None) as stay:
-            await self._chat(stream, ear)
+            await self._chat(ear)
         if stay.cancelled_caught:
             visit.leave()
             _reset(stream)
             return Outcome.STARTED
         return Outcome.CUT if is_for_a_while else Outcome.STARTED
 
-    async def _chat(self, stream: SocketStream, ear: Ear) -> None:
+    async def _chat(self, ear: Ear) -> None:
         """Says something now and then, and answers pings, until the connection is over."""
         async with anyio.create_task_group() as group:
-            group.start_soon(_chatter, stream)
+            group.start_soon(_chatter, ear)
             await ear.attend()
             group.cancel_scope.cancel()
 
 
-async def _chatter(stream: SocketStream) -> None:
+async def _chatter(ear: Ear) -> None:
     try:
         while True:
             await anyio.sleep(CHATTER_S)
-            await stream.send(CLEAR)
+            await ear.say(CLEAR)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         return  # the ear notices as well
 

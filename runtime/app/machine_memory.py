@@ -10,6 +10,7 @@ import fcntl
 import mmap
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Final, Self
 
@@ -23,6 +24,7 @@ from runtime.session.shared_totals import add_up, read_cells, read_layout, read_
 __all__ = ["MachineMemory", "MemoryInUse", "NoMachineMemory", "NotOurMemory", "default_path", "process_start"]
 
 _MEMORY_FOLDER: Final = Path("/dev/shm")
+_PAUSE_S: Final = 50e-6
 
 
 class MemoryInUse(VoiceError):
@@ -75,6 +77,10 @@ def process_start(pid: int) -> int:
         return int(fields[19])
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def _let_others_run() -> None:
+    time.sleep(_PAUSE_S)
 
 
 class MachineMemory:
@@ -144,16 +150,16 @@ class MachineMemory:
         return Shard(self._words, self._data, self.layout, index)
 
     def totals(self) -> LegTotals:
-        """The machine's totals. Raises TornShard."""
-        return add_up(self._words, self.layout)
+        """The machine's totals. Blocks for up to a tenth of a second where a writer died in mid-change; raises TornShard then."""
+        return add_up(self._words, self.layout, _let_others_run)
 
     def shard_totals(self, index: int) -> LegTotals:
         """One shard's totals at one instant. Raises TornShard."""
-        return read_shard(self._words, self.layout, index)
+        return read_shard(self._words, self.layout, index, _let_others_run)
 
     def shard_cells(self, index: int) -> list[int]:
         """One shard's counter block at one instant, as `Cell` has it. Raises TornShard."""
-        return read_cells(self._words, self.layout, index)
+        return read_cells(self._words, self.layout, index, _let_others_run)
 
     def live(self) -> list[tuple[SessionId, Epoch]]:
         """Every leg that the identity slots name now."""

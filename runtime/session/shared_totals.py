@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from runtime.primitives.load_snapshot import LegTotals
 from runtime.session.shared_layout import END_REASONS, MAGIC, VERSION, Cell, Header, Layout
 
-__all__ = ["TornShard", "add_up", "impossible_cells", "read_cells", "read_layout", "read_shard", "write_header"]
+__all__ = ["TornShard", "add_up", "impossible_cells", "no_pause", "read_cells", "read_layout", "read_shard", "write_header"]
 
-_TRIES: Final = 10_000
+_SPINS: Final = 100
+_PAUSES: Final = 1_000
 _ENDED_SLICE: Final = slice(Cell.ENDED, Cell.ENDED + len(END_REASONS))
 
 
 class TornShard(Exception):
     """The writer has been between two states for as long as the reader tried: it died there and waits to be reclaimed."""
+
+
+def no_pause() -> None:
+    """Tries again at once."""
 
 
 def write_header(words: memoryview, layout: Layout, owner_pid: int, owner_start: int) -> None:
@@ -38,18 +44,24 @@ def read_layout(words: memoryview) -> Layout | None:
     return layout if layout.total_bytes <= 8 * len(words) else None
 
 
-def read_shard(words: memoryview, layout: Layout, index: int) -> LegTotals:
+def read_shard(words: memoryview, layout: Layout, index: int, pause: Callable[[], None] = no_pause) -> LegTotals:
     """One shard's totals at one instant. Raises TornShard."""
-    seen = read_cells(words, layout, index)
+    seen = read_cells(words, layout, index, pause)
     ended = {reason.value: count for reason, count in zip(END_REASONS, seen[_ENDED_SLICE], strict=True) if count}
     return LegTotals(seen[Cell.STARTED], seen[Cell.MOVED_IN], seen[Cell.MOVED_OUT], seen[Cell.LOST], ended)
 
 
-def read_cells(words: memoryview, layout: Layout, index: int) -> list[int]:
-    """A shard's counter block at one instant; retries while the writer is at work. Raises TornShard."""
+def read_cells(words: memoryview, layout: Layout, index: int, pause: Callable[[], None] = no_pause) -> list[int]:
+    """A shard's counter block at one instant; retries while the writer is at work. Raises TornShard.
+
+    A change takes microseconds, but the system may take the processor from the writer in the middle of one. So after some tries
+    the reader calls `pause` between two of them, which should let others run: for 50 us, say, and up to a thousand times.
+    """
     base = layout.shard(index)
     block = words[base : base + Cell.WORDS]
-    for _ in range(_TRIES):
+    for attempt in range(_SPINS + _PAUSES):
+        if attempt >= _SPINS:
+            pause()
         before = block[Cell.SEQUENCE]
         if before % 2 == 0:
             seen = block.tolist()
@@ -78,12 +90,12 @@ def impossible_cells(cells: list[int], layout: Layout) -> str:
     return ""
 
 
-def add_up(words: memoryview, layout: Layout) -> LegTotals:
+def add_up(words: memoryview, layout: Layout, pause: Callable[[], None] = no_pause) -> LegTotals:
     """The machine's totals: a sum of instants, one for each shard. Raises TornShard."""
     started = moved_in = moved_out = lost = 0
     ended: dict[str, int] = {}
     for index in range(layout.shards):
-        shard = read_shard(words, layout, index)
+        shard = read_shard(words, layout, index, pause)
         started += shard.started
         moved_in += shard.moved_in
         moved_out += shard.moved_out

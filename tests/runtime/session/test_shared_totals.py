@@ -51,6 +51,17 @@ def test_shards_add_up() -> None:
     assert (totals.started, totals.active, dict(totals.ended)) == (9, 3, {"drained": 3, "idle_timeout": 3})
 
 
+def test_a_reader_lets_a_writer_run_that_was_stopped_in_the_middle_of_a_change() -> None:
+    words, _ = _segment()
+    sequence = _LAYOUT.shard(1) + Cell.SEQUENCE
+    words[sequence] = 3
+
+    def pause() -> None:
+        words[sequence] = 4
+
+    assert read_cells(words, _LAYOUT, 1, pause)[Cell.SEQUENCE] == 4
+
+
 def test_a_shard_that_stays_torn_is_said_to_be() -> None:
     words, _ = _segment()
     words[_LAYOUT.shard(1) + Cell.SEQUENCE] = 3
