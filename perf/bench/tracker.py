@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from perf.bench.counting_ways import LAYOUT, Look, in_one_process, in_processes
 from perf.bench.machine import ForeignCpu, describe_machine
+from perf.plots import check_plot
 from perf.targets import Target, all_met, as_json
 from runtime.primitives.clock import NS_PER_S, MonotonicClock
 
@@ -198,6 +199,11 @@ def main() -> int:
     arguments = parser.parse_args()
     if not 1_000 <= arguments.operations <= 10_000_000:
         parser.error(f"--operations is {arguments.operations}; allowed: 1000 to 10000000")
+    if arguments.plot:
+        try:
+            check_plot(arguments.plot)
+        except ValueError as error:
+            parser.error(f"--{error}")
     machine = describe_machine()
     clock = MonotonicClock()
     with ForeignCpu(lambda: clock.now_ns() / NS_PER_S) as foreign:

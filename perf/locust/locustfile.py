@@ -12,12 +12,14 @@ import perf.locust.gevent_first  # noqa: F401  # patches the standard library, s
 # isort: split
 
 import itertools
+import os
 import threading
 import time
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import gevent  # type: ignore[import-untyped]  # has no stubs installed
 from locust import User, events, task
 
 from perf.locust.caller import play_session
@@ -49,6 +51,7 @@ def _add_options(parser: LocustArgumentParser) -> None:
     group.add_argument("--frame-ms", type=int, default=60, help="audio in a message")
     group.add_argument("--plan-seed", type=int, default=1, help="of what callers do")
     group.add_argument("--records", default="", help="file that gets one JSON line a session")
+    group.add_argument("--leave-with-stdin", action="store_true", help="end at once when standard input does")
 
 
 def _begin(environment: Environment, **_: object) -> None:
@@ -59,6 +62,15 @@ def _begin(environment: Environment, **_: object) -> None:
         caller.abstract = caller.weight == 0
     environment.user_classes = [each for each in (WebSocketCaller, ConverseCaller) if each.weight]
     _Caller.habits = Habits(**{field.name: getattr(options, field.name) for field in fields(Habits)})
+    if options.leave_with_stdin:
+        gevent.get_hub().threadpool.spawn(_leave_with_stdin)
+
+
+def _leave_with_stdin() -> None:
+    """In a thread of its own. Whoever started us is gone, so nobody waits for callers to say goodbye, or for a summary."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
 
 
 def _stop(**_: object) -> None:

@@ -7,14 +7,19 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
+from balancer.routing.policies import POLICIES
 from perf.locust.committed import Prices
 from perf.locust.plan import Habits
+from perf.plots import check_plot
 
 __all__ = ["SoakOptions", "parse_options"]
 
 _PRICES: Final = Prices(speech_ms_per_s=40.0, silence_ms_per_s=25.0, reply_ms_per_s=30.0, startup_ms=20.0)
 """About 0.045 cores a talking session: more than the runtime's own work, so that what is stated decides what is too much."""
 _HABITS: Final = Habits()
+_PRICE_NAMES: Final = ("speech_ms_per_s", "silence_ms_per_s", "reply_ms_per_s", "startup_ms")
+_DEAREST_MS: Final = 10_000.0
+"""As the runtime's own settings have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,14 @@ class SoakOptions:
             ("seed", 0, 1_000_000),
             ("jitter", 0, 1),
         ):
-            if not least <= getattr(self, name) <= most:
+            if not least <= getattr(self, name) <= most:  # which NaN is not
                 raise ValueError(f"{name} is {getattr(self, name)}; allowed: {least} to {most}")
+        for name in _PRICE_NAMES:
+            if not 0.0 <= getattr(self.prices, name) <= _DEAREST_MS:
+                raise ValueError(f"{name} is {getattr(self.prices, name)}; allowed: 0 to {_DEAREST_MS:g}")
+        if self.policy not in POLICIES:
+            raise ValueError(f"policy is {self.policy!r}; allowed: {', '.join(POLICIES)}")
+        check_plot(self.plot)
 
     @property
     def runtime_cores(self) -> float:
@@ -75,7 +86,6 @@ _PLAIN = {
     "seed": "of what callers do and of the jitter",
     "jitter": "of the synthetic costs",
 }
-_PRICE_NAMES = ("speech_ms_per_s", "silence_ms_per_s", "reply_ms_per_s", "startup_ms")
 
 
 def parse_options(arguments: list[str] | None = None) -> SoakOptions:
@@ -109,4 +119,5 @@ def parse_options(arguments: list[str] | None = None) -> SoakOptions:
             json=read.json,
         )
     except ValueError as error:
-        parser.error(f"--{error}")
+        name, _, rest = str(error).partition(" ")
+        parser.error(f"--{name.replace('_', '-')} {rest}")

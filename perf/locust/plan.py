@@ -16,6 +16,10 @@ __all__ = ["Habits", "SessionPlan", "Spurt", "plan_session"]
 _SHORTEST_SESSION_S = 1.0
 _SHORTEST_TALK_S = 0.4
 """Less would be a cough to the runtime: it answers nothing that was shorter than a word."""
+_SHORTEST_MEAN_S = 0.01
+_LONGEST_MEAN_S = 3600.0
+"""Beyond these the plan of a single session could fill the memory, or a draw be no number."""
+_MAY_BE_ZERO = ("length_sd_s", "between_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,10 @@ class Habits:
             if field.name.endswith("_share"):
                 if not 0.0 <= value <= 1.0:
                     raise ValueError(f"{field.name} is {value}; allowed: 0 to 1")
-            elif not (math.isfinite(value) and value >= 0.0 and (value > 0.0 or field.name in ("length_sd_s", "between_s"))):
-                raise ValueError(f"{field.name} is {value}; allowed: above 0, finite")
+            else:
+                least = 0.0 if field.name in _MAY_BE_ZERO else _SHORTEST_MEAN_S
+                if not least <= value <= _LONGEST_MEAN_S:  # which NaN is not
+                    raise ValueError(f"{field.name} is {value}; allowed: {least:g} to {_LONGEST_MEAN_S:g}")
 
 
 @dataclass(frozen=True, slots=True)

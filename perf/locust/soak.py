@@ -75,7 +75,7 @@ def _locust_command(options: SoakOptions, fleet: LocalFleet, records: Path) -> l
         "--records": records,
         **{f"--{field.name.replace('_', '-')}": getattr(options.habits, field.name) for field in fields(Habits)},
     }
-    flags = ["--headless", "--only-summary", "--exit-code-on-error", "0"]
+    flags = ["--headless", "--only-summary", "--exit-code-on-error", "0", "--leave-with-stdin"]
     return [sys.executable, "-m", "locust", *flags, *(str(part) for pair in values.items() for part in pair)]
 
 
@@ -84,7 +84,7 @@ async def _run_locust(options: SoakOptions, fleet: LocalFleet, records: Path, lo
     used_s = 0.0
     with log.open("wb") as output:
         process = await anyio.open_process(
-            _locust_command(options, fleet, records), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            _locust_command(options, fleet, records), stdin=subprocess.PIPE, stdout=output, stderr=output
         )
         try:
             with anyio.move_on_after(options.seconds + 2 * _STOP_S + 15):

@@ -24,7 +24,31 @@ def test_nonsense_is_refused_by_name(argument: str, value: str, capsys: pytest.C
     with pytest.raises(SystemExit) as ended:
         parse_options([argument, value])
     assert ended.value.code == 2
-    assert f"{argument[2:].replace('-', '_')} is {float(value):g}" in capsys.readouterr().err.replace(".0;", ";")
+    assert f"{argument} is {float(value):g}" in capsys.readouterr().err.replace(".0;", ";")
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--seconds=nan",
+        "--cores=nan",
+        "--speech-ms-per-s=-1",
+        "--startup-ms=nan",
+        "--reply-ms-per-s=inf",
+        "--length-mean-s=1e300",
+        "--length-sd-s=1e300",
+        "--talk-s=nan",
+        "--pause-s=0",
+        "--idle-share=nan",
+        "--policy=best",
+        "--plot=out/soak.txt",
+        "--plot=.",
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_flags_name(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_options([argument])
+    assert f"error: {argument.partition('=')[0]} is " in capsys.readouterr().err
 
 
 def test_each_runtime_has_its_even_share() -> None:

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
+
+from perf.polling import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -38,3 +41,37 @@ def test_a_short_soak_leaves_nothing_behind(tmp_path: Path) -> None:
         "first_audio_p50",
         "first_audio_p95",
     }
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+@pytest.mark.anyio
+async def test_nothing_outlives_a_soak_that_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "perf.locust.soak", "--seconds", "60", "--users", "2", "--runtimes", "1"]
+    soak = await anyio.open_process([*command, "--plot", str(tmp_path / "soak.png")], stdout=subprocess.DEVNULL, stderr=None)
+    try:
+        await until(lambda: any("locust" in _command(child) for child in _children(soak.pid)), 60)
+        children = _children(soak.pid)
+        assert len(children) == 3  # a balancer, a runtime, and Locust
+    finally:
+        soak.kill()
+        await soak.wait()
+        await soak.aclose()
+    await until(lambda: not any(_is_alive(child) for child in children), 30)
+
+
+def _is_alive(pid: int) -> bool:
+    """A zombie is not: whoever adopted it has to fetch it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

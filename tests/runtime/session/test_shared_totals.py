@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections.abc import Iterator
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
@@ -163,7 +164,7 @@ def test_a_writer_in_another_process_at_full_speed_is_never_seen_torn() -> None:
     assert memory.buf is not None, "a new segment has a buffer"
     data = memory.buf[: _LAYOUT.total_bytes]
     words = data.cast("Q")
-    changes = 60_000
+    changes = 20_000
     writer = multiprocessing.get_context("spawn").Process(target=_write_at_full_speed, args=(memory.name, changes))
     try:
         writer.start()
@@ -172,14 +173,14 @@ def test_a_writer_in_another_process_at_full_speed_is_never_seen_torn() -> None:
         while writer.is_alive():
             for _ in range(1_000):
                 try:
-                    cells = read_cells(words, _LAYOUT, 1)
+                    cells = read_cells(words, _LAYOUT, 1, lambda: time.sleep(50e-6))
                 except TornShard:
                     continue  # the system took the processor from the writer in the middle of a change
                 found.add(impossible_cells(cells, _LAYOUT))
                 states.add(cells[Cell.SEQUENCE])
         writer.join()
         assert found <= {""}
-        assert len(states) > 100  # it did read while the writer wrote
+        assert len(states) > 10  # it did read while the writer wrote
         assert read_shard(words, _LAYOUT, 1).started == changes
     finally:
         writer.kill()
