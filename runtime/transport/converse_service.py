@@ -17,7 +17,7 @@ from runtime.codec.converse import BrokenContract, ConverseDecoder, ConverseEnco
 from runtime.codec.orca import orca_report
 from runtime.conversation.calls import Calls
 from runtime.conversation.ports import LinkClosed
-from runtime.dialogue.agent_events import AgentEvent
+from runtime.dialogue.agent_events import AgentEvent, SessionClosed
 from runtime.dialogue.caller_events import CallerEvent, Configure, EndOfInput, Goodbye
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.errors import Fault, VoiceError
@@ -31,6 +31,8 @@ from runtime.wire.headers import ORCA_TRAILER, REFUSAL_REASON_HEADER, RETRY_AFTE
 __all__ = ["ConverseService"]
 
 _Context: TypeAlias = aio.ServicerContext[pb.ConverseRequest, pb.ConverseResponse]
+_SETTLING_S: Final = 2.0
+_TRY_S: Final = 0.01
 _PEER: Final = re.compile(r"ipv[46]:(.*):\d+")
 
 
@@ -65,8 +67,16 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
         if settings.agent not in self._calls.agent_names:
             self._calls.abandon(leg)
             await context.abort(grpc.StatusCode.NOT_FOUND, f"config.agent is {settings.agent[:64]!r}; not served here")
+        try:
+            # Otherwise the first message brings it, and a first message that is cut off leaves grpc believing that it has
+            # yet to be sent: then neither another message nor the status can be.
+            await context.send_initial_metadata(())
+        except BaseException:
+            self._calls.abandon(leg)
+            raise
         link = _GrpcLink(context, settings)
         reason = await self._calls.serve(leg, settings, link)
+        await link.settle(reason)
         trailers = ((ORCA_TRAILER, orca_report(self._snapshot()).SerializeToString()),)
         context.set_trailing_metadata(trailers)
         status = GRPC_STATUS_BY_END[reason]
@@ -74,7 +84,7 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
             try:
                 await context.abort(grpc.StatusCode[status], link.fault or reason.value, trailers)
             except aio.InternalError:
-                return  # a write that the caller never read is in the way of the status; the call is torn down without one
+                return  # a write that the caller never reads is in the way of the status: it gets none until it hangs up
 
     async def _configuration(self, context: _Context) -> pb.SessionConfig:
         try:
@@ -102,6 +112,7 @@ class _GrpcLink:
         self._encoder = ConverseEncoder(settings)
         self._next: CallerEvent | None = Configure(settings)
         self._input_has_ended = False
+        self._is_writing = False
         self.fault = ""
 
     async def receive(self) -> CallerEvent:
@@ -125,9 +136,23 @@ class _GrpcLink:
     async def send(self, event: AgentEvent) -> None:
         try:
             for response in self._encoder.encode(event):
+                self._is_writing = True  # and stays so where the write is cut off
                 await self._context.write(response)
+                self._is_writing = False
         except (aio.BaseError, grpc.RpcError) as error:
             raise LinkClosed(EndReason.CONNECTION_LOST) from error
+
+    async def settle(self, reason: EndReason) -> None:
+        """Before the status. A write that was cut off goes on inside grpc, which can send no status meanwhile and forgets it for
+        good: the caller would wait for ever. So the end is said as a message until grpc takes it, which it does in its turn."""
+        with anyio.move_on_after(_SETTLING_S):
+            while self._is_writing:
+                try:
+                    await self.send(SessionClosed(reason))
+                except LinkClosed as closed:
+                    if not isinstance(closed.__cause__, aio.InternalError):
+                        return  # nobody is there
+                    await anyio.sleep(_TRY_S)
 
 
 async def _read(context: _Context) -> pb.ConverseRequest | None:
