@@ -134,10 +134,11 @@ class RegistryService(registry_pb2_grpc.RegistryServicer):
                     if state is None:
                         return _Verdict(grpc.StatusCode.INVALID_ARGUMENT, f"state.state is {message.state.state}; not a state")
                     self.fleet.state_changed(member, state, now_ns)
-                case "leg":
-                    verdict = self._leg(member, message.leg, now_ns)
-                    if verdict is not None:
-                        return verdict
+                case "leg" | "legs":
+                    for event in message.legs.events if message.HasField("legs") else (message.leg,):
+                        verdict = self._leg(member, event, now_ns)
+                        if verdict is not None:
+                            return verdict
                 case "register":
                     return _Verdict(grpc.StatusCode.INVALID_ARGUMENT, "`register` came twice on one stream")
                 case _:

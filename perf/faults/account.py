@@ -76,7 +76,7 @@ def draw_up(plan: Iterable[Connection], journal: Journal, said: Said) -> Account
     account = Account()
     reasons = dict(said.ended)
     lost = set(said.lost)
-    cut = journal.must | journal.may
+    cut, touched = journal.must | journal.may, journal.touched
     outcomes: Mapping[str, Outcome] = journal.outcomes
     expected = {name: planned_outcome(each.ending) for name, each in connections.items()}
     as_planned = {name for name, outcome in expected.items() if outcomes.get(name) is outcome}
@@ -87,8 +87,8 @@ def draw_up(plan: Iterable[Connection], journal: Journal, said: Said) -> Account
     account.ended_twice = account.note("ended twice", (name for name, count in ends.items() if count > 1))
     acknowledged = {name for name in as_planned if expected[name] is Outcome.STARTED}
     # A worker writes that a session ended after it has counted it: a kill may come in between.
-    account.without_end = account.note("without end", acknowledged - reasons.keys() - lost - cut)
-    account.lost_without_kill = account.note("lost without a kill", lost - cut)
+    account.without_end = account.note("without end", acknowledged - reasons.keys() - lost - touched)
+    account.lost_without_kill = account.note("lost without a kill", lost - touched)
     account.killed_not_lost = account.note("killed and not lost", journal.must - lost)
     good = as_planned - set(wrong)
     done = Counter(connections[name].way for name in good if expected[name] is not Outcome.STARTED or name in reasons)

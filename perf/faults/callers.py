@@ -14,7 +14,7 @@ from grpc import aio
 
 from perf.faults.grpc_caller import OWN_CONNECTION, GrpcCaller
 from perf.faults.journal import Journal, Visit
-from perf.faults.plan import Connection, Door, Ending, Outcome, Wire, planned_outcome
+from perf.faults.plan import Door, Ending, Outcome, Wire, planned_outcome
 from perf.faults.websocket_caller import Place, WebSocketCaller
 from protos.switchboard.v1 import voice_pb2_grpc
 
@@ -65,9 +65,8 @@ class Callers:
         self._grpc.stubs.clear()
         await self._stack.aclose()
 
-    async def make(self, connection: Connection) -> None:
-        """One connection from its beginning to its end. A worker that dies under it is no error."""
-        visit = self._journal.open(connection)
+    async def make(self, visit: Visit) -> None:
+        """One connection from its beginning to its end; opened in the journal before. A worker that dies under it is no error."""
         outcome = Outcome.UNANSWERED
         try:
             with anyio.move_on_after(_PATIENCE_S) as patience:

@@ -12,7 +12,7 @@ from perf.faults.plan import Connection, Ending, Outcome
 __all__ = ["Journal", "Visit"]
 
 
-_TELLING_S: Final = 1.0
+_LATE_S: Final = 1.0
 
 
 class _Phase(Enum):
@@ -53,18 +53,17 @@ class Journal:
         outcomes: by session id, of the connections that are over.
         must: sessions that were live on a worker when it was killed.
         may: those that were on their way to it or from it, or nobody knew where.
-        untold: at most so many sessions may a killed worker not have told its balancer of: all that were open, and those that
-            ended within the last second.
+        late: those that were over for their caller less than a second before; the worker may not have got so far.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self.outcomes: dict[str, Outcome] = {}
         self.must: set[str] = set()
         self.may: set[str] = set()
-        self.untold = 0
+        self.late: set[str] = set()
         self._now_s = now_s
         self._open: set[Visit] = set()
-        self._closed_at_s: deque[float] = deque(maxlen=10_000)
+        self._closed: deque[tuple[float, Visit]] = deque(maxlen=10_000)
 
     def open(self, connection: Connection) -> Visit:
         visit = Visit(connection)
@@ -73,8 +72,13 @@ class Journal:
 
     def close(self, visit: Visit, outcome: Outcome) -> None:
         self._open.discard(visit)
-        self._closed_at_s.append(self._now_s())
+        self._closed.append((self._now_s(), visit))
         self.outcomes[visit.connection.session_id] = outcome
+
+    @property
+    def touched(self) -> set[str]:
+        """All that a kill may have had to do with."""
+        return self.must | self.may | self.late
 
     def held(self, ending: Ending, runtime_id: str = "") -> int:
         """How many of this ending are held now, by this runtime or by any."""
@@ -83,8 +87,9 @@ class Journal:
 
     def killed(self, runtime_id: str) -> None:
         """Call it in the step in which the worker is killed."""
-        since_s = self._now_s() - _TELLING_S
-        self.untold += len(self._open) + sum(at_s > since_s for at_s in self._closed_at_s)
+        since_s = self._now_s() - _LATE_S
+        late = (visit for at_s, visit in self._closed if at_s > since_s and visit.runtime_id in ("", runtime_id))
+        self.late |= {visit.connection.session_id for visit in late}
         for visit in self._open:
             if visit.runtime_id in ("", runtime_id):
                 is_sure = visit.runtime_id and visit.phase is _Phase.HELD

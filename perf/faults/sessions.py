@@ -24,7 +24,7 @@ import anyio
 from perf.bench.machine import describe_machine
 from perf.faults.account import draw_up, read_lines
 from perf.faults.callers import Callers
-from perf.faults.journal import Journal
+from perf.faults.journal import Journal, Visit
 from perf.faults.plan import Connection, Ending, count_endings, make_plan
 from perf.faults.residue import ProcessResidue
 from perf.faults.site import STAY_S, WORKERS, Site, site
@@ -55,15 +55,15 @@ async def _make_all(at: Site, plan: list[Connection], journal: Journal, kills: i
     names = at.doors.names
     async with Callers(at.doors, journal, STAY_S) as callers, anyio.create_task_group() as group:
 
-        async def one(connection: Connection) -> None:
-            await callers.make(connection)
-            if connection.ending in _BRIEF:
-                limiter.release_on_behalf_of(connection)
+        async def one(visit: Visit) -> None:
+            await callers.make(visit)
+            if visit.connection.ending in _BRIEF:
+                limiter.release_on_behalf_of(visit.connection)
 
         for number, connection in enumerate(plan, start=1):
             if connection.ending in _BRIEF:
                 await limiter.acquire_on_behalf_of(connection)
-            group.start_soon(one, connection)
+            group.start_soon(one, journal.open(connection))
             if done < kills and number >= (done + 1) * len(plan) // (kills + 1):
                 victim = names[done % WORKERS]
                 done += 1
@@ -89,7 +89,7 @@ async def _drain(at: Site, plan: list[Connection], journal: Journal) -> None:
     before = at.pids()
     async with Callers(at.doors, journal, STAY_S) as callers, anyio.create_task_group() as group:
         for connection in plan:
-            group.start_soon(callers.make, connection)
+            group.start_soon(callers.make, journal.open(connection))
         with contextlib.suppress(TimeoutError):
             await until(lambda: journal.held(Ending.DRAIN) == len(plan), _HOLD_S)
         print(f"faults: {journal.held(Ending.DRAIN)} calls are held; all workers are replaced", file=sys.stderr)

@@ -30,13 +30,13 @@ _SETTINGS: Final[Mapping[str, object]] = {
     "--guard-utilisation": 100,
     "--ping-interval-s": 2,
     "--first-message-s": 3,
-    "--slow-caller-s": 1,
+    "--slow-caller-s": 2,
     "--idle-s": 9,
     "--maximum-s": 18,
     "--drain-timeout-s": 2,
 }
 """Each limit so short that a run reaches it, and so far from the others that none comes before another: a half-open peer is found
-after 4 s, a slow one after 1 s, a drain of both workers takes less than the longest call."""
+after 4 s, a slow one after 2 s, a drain of both workers takes less than the longest call."""
 STAY_S: Final = 10.0
 _BALANCER: Final[Mapping[str, object]] = {
     "--public-port": 0,

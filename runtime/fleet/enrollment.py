@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import Final, TypeAlias
 
 import anyio
@@ -31,6 +32,7 @@ __all__ = ["Enrollment", "Membership"]
 
 _Stream: TypeAlias = aio.StreamStreamCall[pb.EnrollRequest, pb.EnrollResponse]
 _QUEUE_LIMIT: Final = 4_096
+_LEGS_AT_ONCE: Final = 256
 _JITTER_SHARE: Final = 0.25
 _CONNECT_S: Final = 5.0
 _GOODBYE_S: Final = 1.0
@@ -167,12 +169,25 @@ class Enrollment:
     async def _write(self, stream: _Stream) -> None:
         while not self._overflowed:
             while self._waiting:
-                await stream.write(self._waiting[0])
-                self._waiting.popleft()
+                message, count = self._next()
+                await stream.write(message)
+                for _ in range(count):
+                    self._waiting.popleft()
             self._written.set()
             self._arrived = anyio.Event()
             await self._arrived.wait()
         self._log.warning("enrollment ended", detail="more leg events than the queue holds; all are told anew")
+
+    def _next(self) -> tuple[pb.EnrollRequest, int]:
+        """What is written next, and how many waiting messages it is: leg events that follow each other travel together.
+
+        A write takes a turn of the event loop or two, in which a busy runtime starts and ends several sessions: one write for
+        each event fell seconds behind.
+        """
+        legs = [each.leg for each in takewhile(lambda each: each.HasField("leg"), islice(self._waiting, _LEGS_AT_ONCE))]
+        if len(legs) < 2:
+            return self._waiting[0], 1
+        return pb.EnrollRequest(legs=pb.LegEvents(events=legs)), len(legs)
 
     async def _beat(self) -> None:
         while True:

@@ -189,6 +189,26 @@ class LegEvent(_message.Message):
 Global___LegEvent: _TypeAlias = LegEvent  # noqa: Y015
 
 @_typing.final
+class LegEvents(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___LegEvent]: ...
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___LegEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LegEvents: _TypeAlias = LegEvents  # noqa: Y015
+
+@_typing.final
 class StateChange(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -215,6 +235,7 @@ class EnrollRequest(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     LEG_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    LEGS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def register(self) -> Global___Register: ...
     @_builtins.property
@@ -223,6 +244,10 @@ class EnrollRequest(_message.Message):
     def leg(self) -> Global___LegEvent: ...
     @_builtins.property
     def state(self) -> Global___StateChange: ...
+    @_builtins.property
+    def legs(self) -> Global___LegEvents:
+        """Several at once, in order: a busy runtime must not fall behind its own sessions."""
+
     def __init__(
         self,
         *,
@@ -230,12 +255,13 @@ class EnrollRequest(_message.Message):
         heartbeat: Global___Heartbeat | None = ...,
         leg: Global___LegEvent | None = ...,
         state: Global___StateChange | None = ...,
+        legs: Global___LegEvents | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "leg", b"leg", "payload", b"payload", "register", b"register", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "leg", b"leg", "legs", b"legs", "payload", b"payload", "register", b"register", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "leg", b"leg", "payload", b"payload", "register", b"register", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat", b"heartbeat", "leg", b"leg", "legs", b"legs", "payload", b"payload", "register", b"register", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["register", "heartbeat", "leg", "state"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["register", "heartbeat", "leg", "state", "legs"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 

@@ -102,6 +102,21 @@ async def test_a_newer_life_takes_over_and_the_older_is_told() -> None:
             assert "newer" in (error.details() or "")
 
 
+async def test_leg_events_that_come_together_are_taken_in_their_order() -> None:
+    runtime = FakeRuntime("r1")
+    async with running() as service, runtime.listening(), runtime.enrolling(service.control):
+        leg = registry_pb2.LegIdentity(session_id="call-1", epoch=1)
+        events = [
+            registry_pb2.LegEvent(leg=leg, change=registry_pb2.LEG_CHANGE_STARTED, ledger_version=1),
+            registry_pb2.LegEvent(leg=leg, change=registry_pb2.LEG_CHANGE_ENDED, reason="drained", ledger_version=2),
+        ]
+        runtime.ledger_version, runtime.started = 2, 1
+        await runtime.enrolled.write(registry_pb2.EnrollRequest(legs=registry_pb2.LegEvents(events=events)))
+        books = service.balancer.fleet.books
+        await until(lambda: dict(books.totals.ended) == {"drained": 1})
+        assert (books.active, books.totals.started, books.totals.gaps) == (0, 1, 0)
+
+
 async def test_missing_leg_events_end_the_stream_and_the_next_enrolment_heals() -> None:
     runtime = FakeRuntime("r1")
     async with running() as service, runtime.listening():

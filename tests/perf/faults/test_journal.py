@@ -27,5 +27,6 @@ def test_a_kill_cuts_what_was_held_there_and_maybe_what_was_on_its_way() -> None
     now_s = 10.5
     journal.killed("victim")
     assert (journal.must, journal.may) == ({"a"}, {"b", "c", "e"})
-    assert journal.untold == 6  # the five that are open, and the one that ended half a second ago
+    assert journal.late == {"f"}  # over for half a second
+    assert journal.touched == set("abcef")
     assert journal.outcomes == {"f": Outcome.STARTED}

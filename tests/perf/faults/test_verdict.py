@@ -96,7 +96,7 @@ def _with_account(**changes: Any) -> Callable[[Findings], Findings]:
         (_with_books(active=1), "balancer_books_active"),
         (_with_books(balanced=False), "balancer_books_balanced"),
         (_with_books(unheard=1), "books_ahead_of_shards"),
-        (_with_books(started=2), "untold_by_the_killed"),
+        (_with_books(started=1), "untold_by_the_killed"),
         (lambda found: replace(found, read={"reads": 10, "impossible": 0}), "snapshots_read"),
         (lambda found: replace(found, read={"reads": 1_000_000, "impossible": 1}), "impossible_snapshots"),
     ],

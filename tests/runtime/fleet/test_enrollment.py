@@ -80,6 +80,10 @@ class _Registry(registry_pb2_grpc.RegistryServicer):
         self.breaks = anyio.Event()
 
     def told(self, kind: str, stream: int = -1) -> list[Any]:
+        if kind == "leg":
+            return [
+                event for each in self.streams[stream] for event in ((each.leg,) if each.HasField("leg") else each.legs.events)
+            ]
         return [getattr(each, kind) for each in self.streams[stream] if each.WhichOneof("payload") == kind]
 
 
@@ -162,6 +166,9 @@ async def test_leg_events_come_in_order_and_without_a_gap() -> None:  # bug B13,
         assert [event.ledger_version for event in registry.told("leg")] == list(range(1, 41))
         last = registry.told("leg")[-1]
         assert (last.leg.session_id, last.change, last.reason) == ("s19", pb.LEG_CHANGE_ENDED, "idle_timeout")
+        written = [each.WhichOneof("payload") for each in registry.streams[-1]]
+        assert "legs" in written
+        assert written.count("leg") + written.count("legs") <= 3  # what waits together travels together
 
 
 async def test_after_a_broken_stream_the_whole_truth_is_told_again() -> None:  # bug R12, B18
