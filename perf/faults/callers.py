@@ -65,7 +65,7 @@ class Callers:
         self._grpc.stubs.clear()
         await self._stack.aclose()
 
-    async def make(self, visit: Visit) -> None:
+    async def make(self, visit: Visit) -> Outcome:
         """One connection from its beginning to its end; opened in the journal before. A worker that dies under it is no error."""
         outcome = Outcome.UNANSWERED
         try:
@@ -78,6 +78,7 @@ class Callers:
             outcome = Outcome.CUT if visit.was_acknowledged else Outcome.UNANSWERED
         finally:
             self._journal.close(visit, outcome)
+        return outcome
 
     async def _come(self, visit: Visit) -> Outcome:
         connection = visit.connection

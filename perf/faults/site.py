@@ -25,6 +25,7 @@ _SETTINGS: Final[Mapping[str, object]] = {
     "--agent": "perf.faults.agent:LabAgent",
     "--hard-limit": 2000,
     "--inflow-depth": 100_000,
+    "--inflow-ramp-s": 0,
     # The machine is full of callers: their load must refuse nobody, so that every refusal is a fault.
     "--guard-lag-ms": 60_000,
     "--guard-utilisation": 100,

@@ -150,7 +150,7 @@ class MachineMemory:
         return Shard(self._words, self._data, self.layout, index)
 
     def totals(self) -> LegTotals:
-        """The machine's totals. Blocks for up to a tenth of a second where a writer died in mid-change; raises TornShard then."""
+        """The machine's totals. Where a writer died in mid-change: blocks for some 20 ms, and raises TornShard."""
         return add_up(self._words, self.layout, _let_others_run)
 
     def shard_totals(self, index: int) -> LegTotals:

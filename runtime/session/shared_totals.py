@@ -11,7 +11,7 @@ from runtime.session.shared_layout import END_REASONS, MAGIC, VERSION, Cell, Hea
 __all__ = ["TornShard", "add_up", "impossible_cells", "no_pause", "read_cells", "read_layout", "read_shard", "write_header"]
 
 _SPINS: Final = 100
-_PAUSES: Final = 1_000
+_PAUSES: Final = 200
 _ENDED_SLICE: Final = slice(Cell.ENDED, Cell.ENDED + len(END_REASONS))
 
 
@@ -55,7 +55,7 @@ def read_cells(words: memoryview, layout: Layout, index: int, pause: Callable[[]
     """A shard's counter block at one instant; retries while the writer is at work. Raises TornShard.
 
     A change takes microseconds, but the system may take the processor from the writer in the middle of one. So after some tries
-    the reader calls `pause` between two of them, which should let others run: for 50 us, say, and up to a thousand times.
+    the reader calls `pause` between two of them, which should let others run: for 50 us, say, up to two hundred times.
     """
     base = layout.shard(index)
     block = words[base : base + Cell.WORDS]

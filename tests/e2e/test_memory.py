@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import anyio
 import pytest
 
 from perf.bench.machine import process_rss_bytes
-from perf.faults.callers import Callers
-from perf.faults.plan import Connection, Ending, Wire
+from perf.faults.callers import Callers, Doors
+from perf.faults.journal import Journal
+from perf.faults.plan import Connection, Door, Ending, Outcome, Wire
 from perf.processes import running
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.anyio, pytest.mark.timeout(400)]
@@ -21,7 +23,9 @@ _AT_ONCE = 32
 
 
 @pytest.mark.usefixtures("from_wheel")
-async def test_five_thousand_short_calls_grow_nothing(tmp_path: Path) -> None:  # bug class: memory
+async def test_five_thousand_short_calls_grow_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # bug class: memory
     arguments = [
         "--engines",
         "synthetic",
@@ -37,8 +41,9 @@ async def test_five_thousand_short_calls_grow_nothing(tmp_path: Path) -> None:  
     async with AsyncExitStack() as stack:
         runtime = await stack.enter_async_context(running("runtime", "runtime", arguments, log=tmp_path / "runtime.log"))
         ready = await runtime.wait_ready()
-        http = str(ready["http"]).removeprefix("http://")
-        callers = await stack.enter_async_context(Callers([http], [str(ready["grpc"])], anyio.Event().wait))
+        doors = Doors(["r"], [str(ready["http"]).removeprefix("http://")], [str(ready["grpc"])], "")
+        journal = Journal(anyio.current_time)
+        callers = await stack.enter_async_context(Callers(doors, journal, stay_s=0.0))
 
         async def call_many(first: int, count: int) -> None:
             numbers = iter(range(first, first + count))
@@ -46,7 +51,8 @@ async def test_five_thousand_short_calls_grow_nothing(tmp_path: Path) -> None:  
             async def one_after_the_other() -> None:
                 for number in numbers:
                     wire = Wire.GRPC if number % 3 == 0 else Wire.WEBSOCKET
-                    assert await callers.make(Connection(number, wire, Ending.CLOSE, 0)) == "started"
+                    connection = Connection(f"m-{number}", wire, Door.DIRECT, Ending.CLOSE, 0)
+                    assert await callers.make(journal.open(connection)) is Outcome.STARTED
 
             async with anyio.create_task_group() as group:
                 for _ in range(_AT_ONCE):
@@ -56,4 +62,6 @@ async def test_five_thousand_short_calls_grow_nothing(tmp_path: Path) -> None:  
         before = process_rss_bytes(runtime.pid)
         await call_many(_WARM_UP, _CALLS)
         grown_mb = (process_rss_bytes(runtime.pid) - before) / 1e6
+        with capsys.disabled():
+            sys.stdout.write(f"\nmemory: {grown_mb:.1f} MB more after {_CALLS} calls more\n")
         assert grown_mb < 5.0, f"{grown_mb:.1f} MB more after {_CALLS} calls"
