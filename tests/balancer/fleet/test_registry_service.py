@@ -111,7 +111,7 @@ async def test_leg_events_that_come_together_are_taken_in_their_order() -> None:
             registry_pb2.LegEvent(leg=leg, change=registry_pb2.LEG_CHANGE_ENDED, reason="drained", ledger_version=2),
         ]
         runtime.ledger_version, runtime.started = 2, 1
-        await runtime.enrolled.write(registry_pb2.EnrollRequest(legs=registry_pb2.LegEvents(events=events)))
+        await runtime.tell(registry_pb2.EnrollRequest(legs=registry_pb2.LegEvents(events=events)))
         books = service.balancer.fleet.books
         await until(lambda: dict(books.totals.ended) == {"drained": 1})
         assert (books.active, books.totals.started, books.totals.gaps) == (0, 1, 0)
