@@ -70,7 +70,7 @@ class Runtime:
         self._leaving = anyio.Event()
         host = parts.settings.advertise_host
         self.http_address = f"{host or parts.settings.http_host}:{listener.getsockname()[1]}"
-        orca = OrcaService(parts.snapshot, parts.settings.orca_minimum_s)
+        orca = OrcaService(parts.snapshot, parts.settings.orca_minimum_s, lambda: parts.metrics.report_told("orca"))
         self._server = make_server(parts, self._reports, orca, self._health)
         self.grpc_address = bind(self._server, parts.settings)
         self._agent_check = open_agent_check(parts.settings)
@@ -99,7 +99,8 @@ class Runtime:
                 group.start_soon(self._parts.calls.expire_leases)
                 if self._agent_check is not None:
                     agent_check = await SocketListener.from_socket(self._agent_check)
-                    group.start_soon(agent_check.serve, AgentCheck(self._parts.snapshot).answer)
+                    line = AgentCheck(self._parts.snapshot, lambda: self._parts.metrics.report_told("agent_check"))
+                    group.start_soon(agent_check.serve, line.answer)
                 self._enroll(group)
                 self._parts.meter.start_window()
                 await self._become(RuntimeState.READY)

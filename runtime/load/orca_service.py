@@ -23,9 +23,11 @@ class OrcaService(orca_pb2_grpc.OpenRcaServiceServicer):
     the operator says nothing).
     """
 
-    def __init__(self, snapshot: Callable[[], LoadSnapshot], minimum_s: float) -> None:
+    def __init__(self, snapshot: Callable[[], LoadSnapshot], minimum_s: float, told: Callable[[], None] = lambda: None) -> None:
+        """Args: `told` is called after each report that a client has taken."""
         self._snapshot = snapshot
         self._minimum_s = minimum_s
+        self._told = told
 
     async def StreamCoreMetrics(  # type: ignore[override]  # the stubs know only the generator form
         self,
@@ -36,4 +38,5 @@ class OrcaService(orca_pb2_grpc.OpenRcaServiceServicer):
         interval_s = max(self._minimum_s, asked_s)
         while True:
             await context.write(orca_report(self._snapshot()))
+            self._told()
             await anyio.sleep(interval_s)

@@ -36,6 +36,7 @@ class RuntimeMetrics:
     | switchboard_runtime_stale_events_dropped_total | events | of dead generations, stopped at the fence |
     | switchboard_runtime_turn_latency_seconds{stage} | s | last voiced sample to decided, transcript, first_text, first_audio |
     | switchboard_runtime_startup_seconds | s | reservation to first valid message |
+    | switchboard_runtime_reports_told_total{to} | reports | load reports to balancers that are not ours: orca, agent_check |
     | switchboard_runtime_tasks | tasks | asynchronous tasks alive; grows with calls and falls back with them |
     | switchboard_runtime_state{state} | 1 | 1 for the present state |
     """
@@ -77,6 +78,9 @@ class RuntimeMetrics:
         self._startup = Histogram(
             f"{prefix}_startup_seconds", "Reservation to first valid message", buckets=_STARTUP_BUCKETS_S, registry=self.registry
         )
+        self._told = Counter(
+            f"{prefix}_reports_told", "Load reports taken by balancers that are not ours", ["to"], registry=self.registry
+        )
         self._tasks = Gauge(f"{prefix}_tasks", "Asynchronous tasks alive", registry=self.registry)
         self._state = Gauge(f"{prefix}_state", "1 for the present state", ["state"], registry=self.registry)
 
@@ -97,6 +101,10 @@ class RuntimeMetrics:
     def audio_was_late(self) -> None:
         self._late.inc()
         self._on_late()
+
+    def report_told(self, to: str) -> None:
+        """`to`: orca (out of band) or agent_check."""
+        self._told.labels(to).inc()
 
     def stale_dropped(self, events: int) -> None:
         self._stale.inc(events)

@@ -43,8 +43,10 @@ def agent_line(snapshot: LoadSnapshot) -> str:
 class AgentCheck:
     """Serves the line on a TCP port."""
 
-    def __init__(self, snapshot: Callable[[], LoadSnapshot]) -> None:
+    def __init__(self, snapshot: Callable[[], LoadSnapshot], told: Callable[[], None] = lambda: None) -> None:
+        """Args: `told` is called after each answer."""
         self._snapshot = snapshot
+        self._told = told
 
     async def answer(self, stream: SocketStream) -> None:
         """One connection. What the peer sends is not read."""
@@ -52,3 +54,4 @@ class AgentCheck:
             with anyio.move_on_after(_WRITE_S), contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await stream.send(agent_line(self._snapshot()).encode() + b"\n")
                 await stream.send_eof()
+                self._told()
