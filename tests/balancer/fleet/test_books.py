@@ -122,7 +122,7 @@ def test_whatever_is_missed_the_next_enrolment_has_the_number_of_all_legs(histor
             case "break":
                 is_heard = False
             case "lose":
-                books.lose("r1", 1)
+                books.lose("r1", 1, 0)
                 is_heard = False
             case "start":
                 leg = truth.start()

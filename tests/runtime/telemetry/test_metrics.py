@@ -58,6 +58,7 @@ def test_every_documented_metric_exists_and_every_metric_is_documented() -> None
     metrics = RuntimeMetrics(lambda _: None, lambda: None)
     metrics.session_ended(EndReason.DRAINED)
     metrics.turn_measured(TurnLatency(1.0, 2.0, 3.0, 4.0))
+    metrics.report_told("orca")
     names = {name for name, _ in _samples(metrics)}
     bare = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in names if not name.endswith("_created")}
     assert documented == bare
