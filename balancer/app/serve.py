@@ -97,6 +97,8 @@ async def _start(
     listening = anyio.Event()
     tasks.start_soon(_for_ever, "the sweep", balancer.sweep.run)
     tasks.start_soon(_for_ever, "the releases", balancer.releases.run)
+    if balancer.journal is not None:
+        tasks.start_soon(_for_ever, "the journal", balancer.journal.run)
     tasks.start_soon(_for_ever, "the public port", balancer.front.run, public, listening.set)
     tasks.start_soon(_for_ever, "the operator port", _operate, balancer, operator)
     await listening.wait()

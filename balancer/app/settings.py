@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 from dataclasses import dataclass
 
 from balancer.capacity.effective_capacity import CapacityRule
@@ -102,6 +105,11 @@ class BalancerSettings:
     waiting_timeout_s: float = setting(10.0, "how long a caller waits at most", unit="s", above=0.0, at_most=3600.0)
     decision_log_size: int = setting(1000, "placements kept with their reasons", at_least=1, at_most=1_000_000)
 
+    journal_file: str = setting("", "where every input of the routing is written for `switchboard sim --replay`; empty: nowhere")
+    journal_most_bytes: int = setting(
+        67_108_864, "size of that file and of the one before it together", unit="bytes", at_least=65_536, at_most=2**40
+    )
+
     dial_timeout_ms: int = setting(
         2000, "TCP connect and upgrade at the runtime; a ticket lives 2 s", unit="ms", at_least=50, at_most=30_000
     )
@@ -162,6 +170,11 @@ class BalancerSettings:
     def policy_options(self) -> PolicyOptions:
         weights = Remaining(self.weight_cpu, self.weight_gpu_memory, self.weight_queue, self.weight_kv_cache)
         return PolicyOptions(self.hash_virtual_nodes, weights)
+
+    def routing_hash(self) -> str:
+        """Equal where all settings are, but for where a journal is written."""
+        values = {name: value for name, value in dataclasses.asdict(self).items() if not name.startswith("journal_")}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     def waiting_rule(self) -> WaitingRule:
         return WaitingRule(self.waiting_places, self.waiting_timeout_s)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -22,13 +25,21 @@ from balancer.front.relay import RelayRule
 from balancer.placement.placer import Placer
 from balancer.placement.releases import Releases
 from balancer.placement.reservation import Reservations
+from balancer.routing.checkpoint import capture
 from balancer.routing.decision_log import DecisionLog
+from balancer.routing.fleet_view import FleetView
+from balancer.routing.journal import Header, RecordingRouter, RecordingView
 from balancer.routing.router import Router
+from balancer.telemetry.journal_file import JournalFile
 from balancer.telemetry.metrics import BalancerMetrics
 from runtime.primitives.clock import NS_PER_MS, MonotonicClock
+from runtime.primitives.errors import SettingError
 from runtime.primitives.rng import SeededRng
 
 __all__ = ["Balancer", "wire"]
+
+_TRIES: Final = 3
+"""Candidates of a decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,7 @@ class Balancer:
     documents: Documents
     controls: Controls
     metrics: BalancerMetrics
+    journal: JournalFile | None
 
 
 def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger) -> Balancer:
@@ -62,14 +74,15 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     def watch_failed(runtime_id: str, status: str) -> None:
         log.warning("report watch ended", runtime_id=runtime_id, status=status)
 
-    fleet = Fleet(life, settings.load_rule(), settings.membership_rule(), now_ns, observe)
+    options = settings.policy_options()
+    journal = open_journal(settings, log)
+    view, router = make_routing(settings, journal)
+    fleet = Fleet(life, settings.load_rule(), settings.membership_rule(), now_ns, observe, view)
     channels = RuntimeChannels()
     watch = ReportWatch(fleet, channels, clock, rng, settings.report_interval_ms, watch_failed)
     registry = RegistryService(fleet, watch, clock, settings.min_sdk_version)
     reservations = Reservations(fleet, channels, clock, settings.reserve_timeout_ms / 1000)
     releases = Releases(reservations, rng)
-    options = settings.policy_options()
-    router = Router(options.make(settings.policy), settings.report_max_age_ms * NS_PER_MS, overload=settings.overload_rule())
     metrics = BalancerMetrics(clock)
     decisions = DecisionLog(settings.decision_log_size)
     placer = Placer(fleet, router, reservations, releases, decisions, metrics, clock, rng, settings.waiting_rule())
@@ -84,9 +97,39 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
         lambda: "sess_" + secrets.token_hex(16),
         log,
     )
-    metrics.attach(fleet, placer, releases, front.statistics)
+    metrics.attach(fleet, placer, releases, front.statistics, journal)
     sweep = FleetSweep(fleet, registry, channels, clock)
-    return Balancer(clock, fleet, channels, registry, sweep, releases, placer, front, documents, controls, metrics)
+    return Balancer(clock, fleet, channels, registry, sweep, releases, placer, front, documents, controls, metrics, journal)
+
+
+def open_journal(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger) -> JournalFile | None:
+    """None where none is wanted. Raises SettingError where the file cannot be made."""
+    if not settings.journal_file:
+        return None
+    header = Header(
+        settings=settings.routing_hash(),
+        balancer=settings.balancer_id,
+        policy=settings.policy,
+        options=settings.policy_options(),
+        rule=settings.load_rule(),
+        overload=settings.overload_rule(),
+        max_report_age_ns=settings.report_max_age_ms * NS_PER_MS,
+        tries=_TRIES,
+    )
+    try:
+        return JournalFile(Path(settings.journal_file), settings.journal_most_bytes, header, log)
+    except OSError as error:
+        raise SettingError("journal_file", settings.journal_file, f"a file that can be written ({error.strerror})") from None
+
+
+def make_routing(settings: BalancerSettings, journal: JournalFile | None) -> tuple[FleetView, Router]:
+    policy, age_ns = settings.policy_options().make(settings.policy), settings.report_max_age_ms * NS_PER_MS
+    if journal is None:
+        return FleetView(settings.load_rule()), Router(policy, age_ns, _TRIES, settings.overload_rule())
+    view = RecordingView(settings.load_rule(), journal.note)
+    router = RecordingRouter(policy, age_ns, _TRIES, settings.overload_rule(), journal.note)
+    journal.capture = partial(capture, view, router)
+    return view, router
 
 
 def front_rule(settings: BalancerSettings) -> FrontRule:

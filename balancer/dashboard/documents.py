@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ __all__ = ["Documents"]
 
 Json = dict[str, Any]  # Any: JSON
 _MOST_NAMED: Final = 1000
+_LINES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,13 @@ class Documents:
 
     def decisions(self, count: int, now_ns: int) -> Json:
         return {"decisions": [_record(each, now_ns) for each in self.placer.log.latest(count)]}
+
+    def decision_lines(self, now_ns: int) -> Iterator[str]:
+        """The whole log as JSON lines, oldest first, a hundred at a time."""
+        records = tuple(reversed(self.placer.log.latest(len(self.placer.log))))
+        for start in range(0, len(records), _LINES):
+            some = records[start : start + _LINES]
+            yield "".join(json.dumps(_record(each, now_ns), separators=(",", ":")) + "\n" for each in some)
 
     def queue(self, now_ns: int) -> Json:
         """Who waits for a place, next first (at most 1000 are named)."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+import anyio.lowlevel
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from balancer.dashboard.controls import Controls
@@ -37,6 +38,14 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_DECISIONS:
             return _error(400, "bad_request", f"n is {text[:20]!r}; allowed: 1-{_MOST_DECISIONS}")
         return JSONResponse(documents.decisions(int(text), clock.now_ns()), headers=_NO_STORE)
+
+    async def decision_lines(_request: Request) -> Response:
+        async def chunks() -> AsyncIterator[str]:
+            for chunk in documents.decision_lines(clock.now_ns()):  # a chunk at a step of the loop: the log may be long
+                yield chunk
+                await anyio.lowlevel.checkpoint()
+
+        return StreamingResponse(chunks(), media_type="application/x-ndjson", headers=_NO_STORE)
 
     async def queue(_request: Request) -> Response:
         return JSONResponse(documents.queue(clock.now_ns()), headers=_NO_STORE)
@@ -85,6 +94,7 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
             Route("/", page),
             Route("/v1/fleet", fleet),
             Route("/v1/decisions", decisions),
+            Route("/v1/decisions.jsonl", decision_lines),
             Route("/v1/queue", queue),
             Route("/v1/policy", policy, methods=["POST"]),
             Route("/v1/calls/{session_id}", call),

@@ -19,6 +19,7 @@ from balancer.fleet.registration import Leg, Registration
 from balancer.routing.fleet_view import FleetView
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.runtime_facts import RuntimeFacts
+from runtime.primitives.clock import NS_PER_MS
 from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 
 __all__ = ["BalancerLife", "Fleet", "FleetEvent", "ReportCounts", "Seat"]
@@ -73,10 +74,12 @@ class Fleet:
         membership: MembershipRule,
         now_ns: int,
         observe: Callable[[FleetEvent], None] | None = None,
+        view: FleetView | None = None,
     ) -> None:
+        """`view`: an empty one of the rule `load`, where the caller wants one of its own."""
         self.life = life
         self.membership = Membership(membership, now_ns)
-        self.view = FleetView(load)
+        self.view = FleetView(load) if view is None else view
         self.books = Books(self.view.affinity)
         self.reports = ReportCounts()
         self._seats: dict[str, Seat] = {}
@@ -211,6 +214,11 @@ class Fleet:
         """The placement is contained in what the runtime told us, or (not admitted) will never take effect. Idempotent."""
         if seat.flight.settle(number) and self._is_current(seat):
             self.view.settle(seat.slot, contained=admitted)
+
+    def responded(self, seat: Seat, took_ns: int) -> None:
+        """The runtime admitted a session so long after it was asked."""
+        if self._is_current(seat):
+            self.view.responded(seat.slot, took_ns / NS_PER_MS)
 
     def _is_current(self, seat: Seat) -> bool:
         return self._seats.get(seat.member.facts.runtime_id) is seat

@@ -100,7 +100,9 @@ class Escalation:
                 self._releases.submit(Release(seat, number, request.session_id, request.epoch))
         if not isinstance(answer, Admitted):
             return answer
-        self._answer_times.add(self._clock.now_ns() - began_ns)
+        took_ns = self._clock.now_ns() - began_ns
+        self._answer_times.add(took_ns)
+        self._fleet.responded(seat, took_ns)
         facts = seat.member.facts
         return Placement(
             request=request,

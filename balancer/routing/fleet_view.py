@@ -7,7 +7,6 @@ only reads. Every call has its full effect before it returns.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,32 +20,13 @@ from balancer.routing.load_rule import LoadRule
 from balancer.routing.reports import Reports
 from balancer.routing.response_times import ResponseTimes
 from balancer.routing.runtime_facts import RuntimeFacts
+from balancer.routing.runtime_row import RuntimeRow
 from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 
 __all__ = ["FleetView", "RuntimeRow"]
 
 Bools = NDArray[np.bool_]
 _MASKS_KEPT: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class RuntimeRow:
-    """One runtime as the view stands, for people and records."""
-
-    facts: RuntimeFacts
-    arrived_ns: int | None
-    active: int
-    reserved: int
-    in_flight: int
-    hard_limit: int
-    estimate: float
-    load: float
-    capacity: float
-    effective: float
-    utilisation: float | None
-    overload: int
-    speed: float
-    mix: float
 
 
 class FleetView:
@@ -155,6 +135,9 @@ class FleetView:
         self.columns.closed_until_ns[slot] = until_ns
         self.load.flips += 1
 
+    def forget_masks(self) -> None:
+        self._masks.clear()
+
     def mask(self, key: Hashable, fits: Callable[[RuntimeFacts], bool]) -> Bools:
         """The slots whose standing facts fit, remembered under `key` until any runtime's standing facts change."""
         found = self._masks.get(key)
@@ -168,17 +151,21 @@ class FleetView:
 
     # Loads
 
-    def report(self, reports: Reports, now_ns: int, known: NDArray[np.float64] | None = None) -> None:
-        """Newer reports that arrived just now. `known`: sessions there whose end we are told of at once; our own if not given."""
+    def report(self, reports: Reports, now_ns: int, known: NDArray[np.float64] | None = None, *, holds_all: bool = False) -> None:
+        """Newer reports that arrived just now. `known`: sessions there whose end we are told of at once; our own if not given.
+        `holds_all`: these are all that we hold there, so places that never became calls fall out of our count."""
+        c, slots = self.columns, reports.slots
         if known is None:
-            known = self.columns.own[reports.slots] - self.columns.in_flight[reports.slots]
+            known = c.own[slots] - c.in_flight[slots]
+        elif holds_all:
+            c.own[slots] = known + c.in_flight[slots]
         self.load.report(reports, np.maximum(known, 0.0), now_ns)
         self._news()
 
     def report_one(self, slot: int, snapshot: LoadSnapshot, utilisation: float | None, now_ns: int) -> None:
-        known = np.array([snapshot.active + snapshot.reserved], np.float64)  # the live fleet hears of every end
-        self.columns.own[slot] = snapshot.active + self.columns.in_flight.item(slot)  # places that never became calls fall out
-        self.report(Reports.of(slot, snapshot, utilisation), now_ns, known)
+        """As the live fleet hears it: of every end at once."""
+        known = np.array([snapshot.active + snapshot.reserved], np.float64)
+        self.report(Reports.of(slot, snapshot, utilisation), now_ns, known, holds_all=True)
 
     def answer(self, slot: int, active: int, reserved: int, now_ns: int, known: float | None = None) -> None:
         """Fresh counts that came with a reservation's answer."""
@@ -213,17 +200,17 @@ class FleetView:
 
     def end(self, slot: int) -> None:
         """A session of ours (or one whose end we are told of) is over there."""
-        c = self.columns
-        c.own[slot] = max(0.0, c.own.item(slot) - 1.0)
-        c.ended[slot] += 1.0
-        self.load.change(slot, c.estimate.item(slot) - 1.0)
-        self._news()
+        self._end(slot)
 
     def release(self, slot: int) -> None:
         """A place of ours that a runtime had admitted is given back before its session started."""
         self.columns.own_admitted[slot] -= 1.0
         self.columns.own_placed[slot] -= 1.0
-        self.end(slot)
+        self._end(slot)
+
+    def responded(self, slot: int, took_ms: float) -> None:
+        """A runtime admitted a session so long after it was asked."""
+        self.response_times.add(slot, took_ms)
 
     def second_look(self, candidate: Candidate) -> tuple[float, float]:
         """After an answer: the load that the decision would have found had it known better, and how full the runtime is now.
@@ -259,6 +246,13 @@ class FleetView:
         self.membership += 1
         self._masks.clear()
         self.load.recount()
+        self._news()
+
+    def _end(self, slot: int) -> None:
+        c = self.columns
+        c.own[slot] = max(0.0, c.own.item(slot) - 1.0)
+        c.ended[slot] += 1.0
+        self.load.change(slot, c.estimate.item(slot) - 1.0)
         self._news()
 
     def _news(self) -> None:

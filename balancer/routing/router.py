@@ -47,6 +47,10 @@ class Router:
         self._policy = policy
         self._pools.clear()
 
+    def forget_pools(self) -> None:
+        """What was worked out is worked out anew: for a state that must not depend on it."""
+        self._pools.clear()
+
     def decide(self, request: PlacementRequest, view: FleetView, now_ns: int, rng: Rng) -> Decision:
         """Ordered candidates, or a refusal that names every runtime's reason."""
         view.load.refresh(now_ns, _REFRESH_NS)

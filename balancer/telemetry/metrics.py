@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from balancer.fleet.fleet import Fleet
 from balancer.placement.placer import Placer
 from balancer.placement.releases import Releases
+from balancer.telemetry.journal_file import JournalFile
 from runtime.primitives.clock import NS_PER_S, Clock
 
 __all__ = ["FRONT_GAUGES", "METRICS", "BalancerMetrics", "Description"]
@@ -59,6 +60,8 @@ METRICS: Final[Mapping[str, Description]] = MappingProxyType({
     "switchboard_report_fields_dropped": _D("counter", "fields", "Report fields that were not believed.", ("field",)),
     "switchboard_placements_waiting": _D("gauge", "callers", "Callers who wait for a place; bound waiting_places."),
     "switchboard_releases_waiting": _D("gauge", "releases", "Places to give back, waiting; bound 1024."),
+    "switchboard_journal_entries_waiting": _D("gauge", "entries", "Of the journal, not written yet; bound 100,000."),
+    "switchboard_journal_entries_dropped": _D("counter", "entries", "Of the journal, thrown away: the disk was too slow."),
     "switchboard_releases_dropped": _D("counter", "releases", "Releases left to the runtime's expiry: too many waited."),
 })  # fmt: skip
 """Counters get the suffix `_total` in the exposition."""
@@ -95,11 +98,18 @@ class BalancerMetrics(Collector):
         self._placement = Histogram(
             "switchboard_placement_seconds", placement.help, placement.labels, buckets=_SLOW, registry=self._registry
         )
-        self._sources: tuple[Fleet, Placer, Releases, Callable[[], Mapping[str, float]]] | None = None
+        self._sources: tuple[Fleet, Placer, Releases, Callable[[], Mapping[str, float]], JournalFile | None] | None = None
 
-    def attach(self, fleet: Fleet, placer: Placer, releases: Releases, front: Callable[[], Mapping[str, float]]) -> None:
+    def attach(
+        self,
+        fleet: Fleet,
+        placer: Placer,
+        releases: Releases,
+        front: Callable[[], Mapping[str, float]],
+        journal: JournalFile | None = None,
+    ) -> None:
         """Once, before the first scrape. `front` gives a number for each name in FRONT_GAUGES."""
-        self._sources = (fleet, placer, releases, front)
+        self._sources = (fleet, placer, releases, front, journal)
         self._registry.register(self)
 
     def decided(self, elapsed_ns: int) -> None:
@@ -114,7 +124,7 @@ class BalancerMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         if self._sources is None:
             return
-        fleet, placer, releases, front = self._sources
+        fleet, placer, releases, front, journal = self._sources
         counts, totals, reports = placer.counts, fleet.books.totals, fleet.reports
         one: dict[str, float] = {
             "switchboard_placements_attempted": counts.attempted,
@@ -128,6 +138,8 @@ class BalancerMetrics(Collector):
             "switchboard_runtimes": len(fleet.membership),
             "switchboard_placements_waiting": len(placer.room.queue),
             "switchboard_releases_waiting": releases.waiting,
+            "switchboard_journal_entries_waiting": 0 if journal is None else journal.waiting,
+            "switchboard_journal_entries_dropped": 0 if journal is None else journal.dropped,
             "switchboard_releases_dropped": releases.dropped,
         }
         now_ns = self._clock.now_ns()

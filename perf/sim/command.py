@@ -6,14 +6,17 @@ import argparse
 import json
 import math
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
+from balancer.routing.journal_lines import BadJournal
 from balancer.routing.policies import POLICIES
 from perf.bench.machine import describe_machine
 from perf.sim.goals import goals_of
 from perf.sim.matrix import EXTRA_CHOOSERS, Cell, Job, run_jobs, summarise
 from perf.sim.plot import draw
+from perf.sim.replay import as_lines, replay
 from perf.sim.scenarios import SCENARIOS
 from perf.sim.statistics import random_expectation, report_floor
 from perf.sim.tables import as_text
@@ -25,8 +28,10 @@ __all__ = ["main"]
 def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     chosen = parser.parse_args(arguments)
+    if chosen.replay is not None:
+        return _replay(parser, chosen)
     scenarios = _names(parser, "--scenario", chosen.scenario, tuple(SCENARIOS))
-    policies = _names(parser, "--policy", chosen.policy, (*POLICIES, *EXTRA_CHOOSERS))
+    policies = _names(parser, "--policy", chosen.policy or "session_aware", (*POLICIES, *EXTRA_CHOOSERS))
     if chosen.plot is not None and chosen.plot.suffix != ".png":
         parser.error(f"--plot is {chosen.plot}; allowed: a name that ends in .png")
     if chosen.plot is not None and not chosen.plot.absolute().parent.is_dir():
@@ -66,13 +71,33 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if is_ok else 1
 
 
+def _replay(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> int:
+    if chosen.policy is not None and chosen.policy not in POLICIES:
+        parser.error(f"--policy is {chosen.policy!r}; allowed with --replay: one of " + ", ".join(POLICIES))
+    try:
+        with chosen.replay.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            document = replay(lines, chosen.policy)
+    except OSError as error:
+        parser.error(f"--replay is {chosen.replay}: {error.strerror}")
+    except BadJournal as bad:
+        print(f"{parser.prog}: {chosen.replay}: {bad}", file=sys.stderr)
+        return 2
+    print(json.dumps(document) if chosen.json else as_lines(document))
+    return 0 if document["ok"] else 1
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="switchboard sim", description="Simulates fleets under the balancer's own router.")
     parser.add_argument("--scenario", default="steady", help="a name, several with commas, or `all`: " + ", ".join(SCENARIOS))
     parser.add_argument(
         "--policy",
-        default="session_aware",
-        help="a name, several with commas, or `all`: " + ", ".join((*POLICIES, *EXTRA_CHOOSERS)),
+        help="a name (default session_aware), several with commas, or `all`: " + ", ".join((*POLICIES, *EXTRA_CHOOSERS)),
+    )
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="LOG",
+        help="a balancer's journal: decided again, or by another --policy, one step at a time",
     )
     parser.add_argument("--seeds", type=_between(1, 1000), default=3, help="runs of each, 1-1000 (default 3)")
     parser.add_argument("--first-seed", type=_between(0, 2**31), default=1, help="the first seed (default 1)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import AsyncIterator
 
@@ -13,6 +14,9 @@ from websockets.asyncio.client import connect
 
 from balancer.dashboard.operator_app import operator_app
 from balancer.dashboard.page import PAGE
+from balancer.placement.errors import PlacementRefused
+from balancer.placement.reservation import Door
+from balancer.routing.request import PlacementRequest
 from balancer.telemetry.metrics import FRONT_GAUGES, METRICS
 from tests.balancer.support.fake_runtime import FakeRuntime
 from tests.balancer.support.running import Running, running, until
@@ -56,6 +60,20 @@ async def test_a_call_is_seen_everywhere() -> None:
         assert books["ended"] == {"closed_by_caller": 1}
         assert books["balanced"]
         assert not (await http.get("/v1/calls/call-1")).json()["is_live"]
+
+
+async def test_the_decision_log_is_exported_whole_as_json_lines() -> None:  # requirement R8
+    async with operated(FakeRuntime("r1", hard_limit=500)) as (service, http):
+        placer = service.balancer.placer
+        for number in range(250):  # more than one chunk
+            with contextlib.suppress(PlacementRefused):
+                await placer.place(PlacementRequest(f"c{number}"), Door.ASSIGN)
+        answer = await http.get("/v1/decisions.jsonl")
+        assert answer.headers["content-type"].startswith("application/x-ndjson")
+        lines = [json.loads(line) for line in answer.text.splitlines()]
+        assert [each["session_id"] for each in lines] == [f"c{number}" for number in range(250)]
+        newest = (await http.get("/v1/decisions?n=1")).json()["decisions"][0]
+        assert {**newest, "age_s": 0} == {**lines[-1], "age_s": 0}
 
 
 async def test_metrics_are_the_table_and_agree_with_the_books() -> None:

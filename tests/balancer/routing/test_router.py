@@ -190,10 +190,3 @@ def test_whoever_is_chosen_may_serve(given_fleet: list[Told], seed: int, policy:
             assert row.load + 1 <= row.effective + 0.05
     if not chosen and not decision.is_overloaded:
         assert {each.runtime_id for each in decision.refusals} == {each.name for each in given_fleet}
-
-
-@given(fleets.filter(bool), st.integers(0, 20), st.sampled_from(sorted(POLICIES)))
-def test_renaming_runtimes_renames_the_answer(given_fleet: list[Told], seed: int, policy: str) -> None:
-    renamed = fleet(*(each.but(name="x" + each.name) for each in given_fleet))
-    found = names(decide(fleet(*given_fleet), policy=policy, seed=seed))
-    assert names(decide(renamed, policy=policy, seed=seed)) == ["x" + name for name in found]

@@ -57,6 +57,8 @@ async def running(**changes: object) -> AsyncIterator[Running]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(balancer.sweep.run)
             tasks.start_soon(balancer.releases.run)
+            if balancer.journal is not None:
+                tasks.start_soon(balancer.journal.run)
             tasks.start_soon(balancer.front.run, listener, started.set)
             await started.wait()
             try:
