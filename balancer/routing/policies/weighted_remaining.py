@@ -30,7 +30,8 @@ class Remaining:
 
 
 class WeightedRemaining:
-    """What a runtime does not have (no GPU, no KV cache, unknown CPU) is left out and the other weights grow in proportion."""
+    """What a runtime does not have (no GPU, no KV cache) is left out and the other weights grow in proportion. An unknown CPU is
+    the others' mean and a deviation: unknown is not idle."""
 
     name = "weighted_remaining"
     claim = "drawn by its remaining resources"
@@ -42,10 +43,14 @@ class WeightedRemaining:
     def order(self, question: Question, rng: Rng) -> list[Choice]:
         columns, kept, weights = question.view.columns, question.pool.kept, self._weights
         cpu = columns.utilisation[kept]
+        unknown = np.isnan(cpu)
+        if unknown.any():
+            known = cpu[~unknown]
+            cpu = np.where(unknown, known.mean() + known.std() if known.size else 1.0, cpu)
         gpu, kv = columns.gpu_memory_ratio[kept], columns.kv_cache_ratio[kept]
         queue_free = 1.0 / (1.0 + columns.queue_length[kept])
         parts = (
-            (weights.cpu, ~np.isnan(cpu), np.clip(1.0 - np.nan_to_num(cpu, nan=1.0), 0.0, 1.0)),
+            (weights.cpu, np.ones(kept.shape[0], np.bool_), np.clip(1.0 - cpu, 0.0, 1.0)),
             (weights.gpu_memory, gpu >= 0.0, np.clip(1.0 - gpu, 0.0, 1.0)),
             (weights.queue, np.ones(kept.shape[0], np.bool_), queue_free),
             (weights.kv_cache, kv >= 0.0, np.clip(1.0 - kv, 0.0, 1.0)),
