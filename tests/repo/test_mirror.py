@@ -9,6 +9,7 @@ import pytest
 _ROOT = Path(__file__).parents[2]
 _MIRRORED = ("runtime", "balancer", "clients", "perf")
 _WITHOUT_SOURCE = {
+    "tests/balancer/routing/test_conformance.py",  # one suite over all of balancer/routing/policies
     "tests/runtime/engines/test_echo_agent.py",  # examples/echo_agent.py, beside the agents it is an example for
 }
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from balancer.capacity.effective_capacity import CapacityRule, effective_capacity
+from balancer.capacity.effective_capacity import CapacityRule, effective_capacities, effective_capacity
 
 RULE = CapacityRule()
 
@@ -78,3 +79,18 @@ def test_the_window_cancels_and_the_result_is_bounded(active: int, utilisation: 
 @given(active=st.integers(1, 500), low=st.floats(0, 2), more=st.floats(0, 2))
 def test_more_load_never_gives_more_room(active: int, low: float, more: float) -> None:
     assert effective_capacity(active, low + more, 10_000, RULE) <= effective_capacity(active, low, 10_000, RULE) + 1e-9
+
+
+runtimes = st.lists(st.tuples(st.integers(0, 500), st.floats(0.0, 3.0), st.integers(0, 600)), min_size=1, max_size=20)
+
+
+@given(runtimes, st.floats(0.05, 1.0), st.floats(1.0, 10.0), st.integers(0, 50), st.floats(0.5, 60.0))
+def test_many_at_once_are_the_same_as_one_by_one(
+    rows: list[tuple[int, float, int]], target: float, scaler: float, cold: int, window_s: float
+) -> None:
+    rule = CapacityRule(target, window_s, scaler, cold)
+    active, utilisation, limit = (np.array(column, np.float64) for column in zip(*rows, strict=True))
+    found = effective_capacities(active, utilisation, limit, rule)
+    one_by_one = [effective_capacity(*row, rule) for row in rows]
+    # A runtime beyond its limit: one by one and together give the limit.
+    np.testing.assert_allclose(found, one_by_one, rtol=1e-9)
