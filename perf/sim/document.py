@@ -45,6 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m perf.sim.document", description="Writes docs/simulation.md.")
     parser.add_argument("--seeds", type=int, default=5, help="of the full matrix (default 5)")
     parser.add_argument("--large-seeds", type=int, default=3, help="of the large fleets; 0: leave them out (default 3)")
+    parser.add_argument("--runtimes", type=int, help="of the full matrix, instead of 100")
     parser.add_argument("--output", type=Path, default=Path("docs/simulation.md"))
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args(arguments)
@@ -54,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--output is {chosen.output}; its folder does not exist")
     began_s = time.perf_counter()
     full = [
-        Job(scenario, policy, seed)
+        Job(scenario, policy, seed, chosen.runtimes)
         for scenario in SCENARIOS
         for policy in (*EXTRA_CHOOSERS, *POLICIES)
         for seed in range(1, chosen.seeds + 1)

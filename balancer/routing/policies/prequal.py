@@ -19,6 +19,7 @@ from runtime.primitives.rng import Rng
 __all__ = ["Prequal"]
 
 _POOL: Final = 16
+_LOOKED_AT: Final = 4 * _POOL
 _AGE_NS: Final = NS_PER_S
 _HOT: Final = 0.84
 _REMEMBERED: Final = 4096
@@ -36,10 +37,11 @@ class Prequal:
     def order(self, question: Question, rng: Rng) -> list[Choice]:
         columns, kept = question.view.columns, question.pool.kept
         arrived_ns = columns.arrived_ns[kept]
-        fresh = kept[arrived_ns >= question.now_ns - _AGE_NS]
-        probes = [int(slot) for slot in fresh if self._used.get(int(slot)) != columns.arrived_ns.item(int(slot))]
-        if len(probes) > _POOL:
-            probes = sorted(probes, key=lambda slot: -columns.arrived_ns.item(slot))[:_POOL]
+        fresh = np.flatnonzero(arrived_ns >= question.now_ns - _AGE_NS)
+        if fresh.shape[0] > _LOOKED_AT:
+            fresh = fresh[np.argpartition(-arrived_ns[fresh], _LOOKED_AT)[:_LOOKED_AT]]
+        newest = kept[fresh[np.argsort(-arrived_ns[fresh], kind="stable")]].tolist()
+        probes = [slot for slot in newest if self._used.get(slot) != columns.arrived_ns.item(slot)][:_POOL]
         if len(probes) < question.count:
             probes += [slot for slot in draw_distinct(kept, _POOL, rng) if slot not in probes]
         held = np.array([columns.active.item(slot) + columns.in_flight.item(slot) for slot in probes])
