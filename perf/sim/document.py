@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -54,50 +56,64 @@ def main(arguments: list[str] | None = None) -> int:
     if not chosen.output.absolute().parent.is_dir():
         parser.error(f"--output is {chosen.output}; its folder does not exist")
     began_s = time.perf_counter()
-    full = [
-        Job(scenario, policy, seed, chosen.runtimes)
-        for scenario in SCENARIOS
-        for policy in (*EXTRA_CHOOSERS, *POLICIES)
-        for seed in range(1, chosen.seeds + 1)
-    ]
+    full = [Job(scenario, policy, 0, chosen.runtimes) for scenario in SCENARIOS for policy in (*EXTRA_CHOOSERS, *POLICIES)]
     large = [
-        Job(scenario, policy, seed, 1000, 8, 50.0 if scenario == "steady" else 15.0, 200.0, 600.0)
+        Job(scenario, policy, 0, 1000, 8, 50.0 if scenario == "steady" else 15.0, 200.0, 600.0)
         for scenario in _LARGE
         for policy in ("ideal", *_LEADING)
-        for seed in range(1, chosen.large_seeds + 1)
     ]
-    parts = []
-    pictures = chosen.output.with_suffix("")
-    for title, jobs, picture in (
-        ("Every policy in every scenario", full, f"{pictures}-matrix.png"),
-        ("Large fleets: 1,000 runtimes, 8 balancers", large, f"{pictures}-large.png"),
-    ):
-        if not jobs:
-            continue
-        cells = summarise(jobs, run_jobs(jobs, chosen.processes))
-        made = {job.scenario: job.build() for job in jobs}
-        targets = [goal for each in made.values() for goal in goals_of(each, cells)]
-        draw(cells, Path(picture))
-        met = sum(each.is_met for each in targets)
-        text = as_text(made.values(), cells, []).strip()
-        goals = "\n".join(
-            f"| {each.name} | {'nothing' if each.value is None else f'{each.value:.4g}'} | {each.relation} {each.bound:.4g} "
-            f"{each.unit} | {'met' if each.is_met else '**missed**'} |"
-            for each in targets
-        )
-        parts.append(
-            f"## {title}\n\n{met} of {len(targets)} targets met.\n\n| target | value | wanted | |\n|---|---|---|---|\n{goals}\n\n"
-            f"![max/mean by policy]({Path(picture).name})\n\n{text}\n"
-        )
-    head = _HEAD.format(
-        arguments="" if arguments is None and len(sys.argv) < 2 else " with " + " ".join(f"`{each}`" for each in sys.argv[1:]),
-        machine=describe_machine(),
-        commit=_commit(),
-        minutes=(time.perf_counter() - began_s) / 60.0,
+    parts = (
+        Part("Every policy in every scenario", full, chosen.output.with_name(f"{chosen.output.stem}-matrix.png")),
+        Part("Large fleets: 1,000 runtimes, 8 balancers", large, chosen.output.with_name(f"{chosen.output.stem}-large.png")),
     )
-    chosen.output.write_text(head + "\n" + "\n".join(parts))
+    # Seed by seed over all, so that what was interrupted is still a whole document of fewer seeds.
+    for seed in range(1, max(chosen.seeds, chosen.large_seeds) + 1):
+        for part, seeds in zip(parts, (chosen.seeds, chosen.large_seeds), strict=True):
+            if seed <= seeds:
+                jobs = [replace(job, seed=seed) for job in part.jobs]
+                part.done += jobs
+                part.results += run_jobs(jobs, chosen.processes)
+                _write(chosen.output, parts, (time.perf_counter() - began_s) / 60.0)
     print(f"wrote {chosen.output}", file=sys.stderr)
     return 0
+
+
+@dataclass(slots=True)
+class Part:
+    title: str
+    jobs: list[Job]
+    picture: Path
+    done: list[Job] = field(default_factory=list)
+    results: list[dict[str, float]] = field(default_factory=list)
+
+
+def _write(output: Path, parts: Sequence[Part], minutes: float) -> None:
+    head = _HEAD.format(
+        arguments="" if len(sys.argv) < 2 else " ARGS=`" + " ".join(sys.argv[1:]) + "`",
+        machine=describe_machine()["cpu"],
+        commit=_commit(),
+        minutes=minutes,
+    )
+    output.write_text(head + "\n" + "\n".join(_text(part) for part in parts if part.done))
+
+
+def _text(part: Part) -> str:
+    cells = summarise(part.done, part.results)
+    made = {job.scenario: job.build() for job in part.jobs}
+    targets = [goal for each in made.values() for goal in goals_of(each, cells)]
+    draw(cells, part.picture)
+    met = sum(each.is_met for each in targets)
+    goals = "\n".join(
+        f"| {each.name} | {'nothing' if each.value is None else f'{each.value:.4g}'} | {each.relation} {each.bound:.4g} "
+        f"{each.unit} | {'met' if each.is_met else '**missed**'} |"
+        for each in targets
+    )
+    tables = as_text(made.values(), cells, []).strip()
+    return (
+        f"## {part.title}\n\n{cells[0].seeds} seeds. {met} of {len(targets)} targets met.\n\n"
+        f"| target | value | wanted | |\n|---|---|---|---|\n{goals}\n\n"
+        f"![max/mean by policy]({part.picture.name})\n\n{tables}\n"
+    )
 
 
 def _commit() -> str:
