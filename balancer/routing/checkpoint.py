@@ -50,6 +50,7 @@ _ENUMS: Final[dict[str, type[Any]]] = {each.__name__: each for each in (CostClas
 _PLAIN: Final = (str, int, float, bool, type(None), CostClass, Priority, RuntimeState)
 _FROZEN: Final = (CapacityRule, CostRule, Curve, LoadRule, OverloadRule, Remaining, RuntimeFacts)
 """Never changed, so captured as they are."""
+_ATOMS: Final = frozenset((*_PLAIN, *_FROZEN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,14 @@ def _capture(value: Any, seen: dict[int, int]) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, (list, tuple)):
-        return _Captured(type(value).__name__, [_capture(each, seen) for each in value])
+        is_flat = _ATOMS.issuperset(map(type, value))  # ten thousand runtimes: a copy must not stop the event loop for long
+        return _Captured(type(value).__name__, list(value) if is_flat else [_capture(each, seen) for each in value])
     if isinstance(value, frozenset):
         return _Captured("frozenset", sorted(value))
     if isinstance(value, dict):
         kind = "OrderedDict" if isinstance(value, OrderedDict) else "dict"
+        if _ATOMS.issuperset(map(type, value.values())) and _ATOMS.issuperset(map(type, value)):
+            return _Captured(kind, list(value.items()))
         return _Captured(kind, [(_capture(key, seen), _capture(each, seen)) for key, each in value.items()])
     if id(value) in seen:  # the columns, which view and load model share
         return _Captured("same", seen[id(value)])
