@@ -21,8 +21,8 @@ __all__ = ["CHATTER_S", "SLOW_S", "Place", "WebSocketCaller"]
 CHATTER_S: Final = 2.0
 """How often a caller that stays says something: well within the workers' idle limit."""
 SLOW_S: Final = 8.0
-"""How long a caller does not read: above the workers' limit for slow callers, below that for idle ones. Whoever looks whether it was
-hung up on would have to read."""
+"""How long a caller does not read: above the workers' limit for slow callers, below that for idle ones. Whoever looks whether
+it was hung up on would have to read."""
 _SMALL: Final = 536
 """Bytes in a segment: a connection of small segments has small buffers, which are soon full. The least that every host must take
 (RFC 9293, 3.7.1)."""
