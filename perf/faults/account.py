@@ -61,6 +61,8 @@ class Account:
     ways_missing: list[str] = field(default_factory=list)
     ended_by_way: dict[str, int] = field(default_factory=dict)
     """Sessions that ended for the reason that was meant; connections that were to become no session; by wire, door and ending."""
+    reasons: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By wire, door and ending: how often which reason was given. Sessions of killed workers have no line."""
     examples: list[str] = field(default_factory=list)
 
     def note(self, what: str, session_ids: Iterable[str]) -> int:
@@ -90,6 +92,11 @@ def draw_up(plan: Iterable[Connection], journal: Journal, said: Said) -> Account
     account.without_end = account.note("without end", acknowledged - reasons.keys() - lost - touched)
     account.lost_without_kill = account.note("lost without a kill", lost - touched)
     account.killed_not_lost = account.note("killed and not lost", journal.must - lost)
+    reasons_by_way: dict[str, Counter[str]] = {}
+    for name, reason in said.ended:
+        way = connections[name].way if name in connections else "unknown"
+        reasons_by_way.setdefault(way, Counter())[reason] += 1
+    account.reasons = {way: dict(sorted(given.items())) for way, given in sorted(reasons_by_way.items())}
     good = as_planned - set(wrong)
     done = Counter(connections[name].way for name in good if expected[name] is not Outcome.STARTED or name in reasons)
     account.ended_by_way = dict(sorted(done.items()))

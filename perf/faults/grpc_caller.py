@@ -23,6 +23,8 @@ __all__ = ["OWN_CONNECTION", "GrpcCaller"]
 
 _Stream: TypeAlias = aio.StreamStreamCall[pb.ConverseRequest, pb.ConverseResponse]
 OWN_CONNECTION: Final = (("grpc.max_reconnect_backoff_ms", 500), ("grpc.use_local_subchannel_pool", 1))
+_SMALL_WINDOW: Final = (("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", 65_536))
+"""What grpc takes from the wire before anybody reads; it would grow with the speed of the line to more than a flood has."""
 _ON_ITS_WAY_S: Final = 0.05
 """A gRPC call that is cancelled at once never leaves the process."""
 _REFUSALS: Final = frozenset(
@@ -45,8 +47,10 @@ class GrpcCaller:
 
     async def call(self, visit: Visit, place: Place) -> Outcome:
         """Raises AioRpcError where the call ends before its time."""
-        if visit.connection.ending in (Ending.HALF_OPEN, Ending.SLOW):
-            return await self._alone(visit, place)
+        if visit.connection.ending is Ending.HALF_OPEN:
+            return await self._half_open(visit, place)
+        if visit.connection.ending is Ending.SLOW:
+            return await self._slow(visit, place)
         stream = _open(self.stubs[place.grpc], place)
         match visit.connection.ending:
             case Ending.SILENT:
@@ -102,22 +106,34 @@ class GrpcCaller:
             return Outcome.STARTED
         return Outcome.CUT if is_for_a_while else Outcome.STARTED
 
-    async def _alone(self, visit: Visit, place: Place) -> Outcome:
+    async def _half_open(self, visit: Visit, place: Place) -> Outcome:
         """On a connection of its own, since what befalls it befalls all calls on it."""
         async with silent_hop(place.grpc) as hop, aio.insecure_channel(hop.address, options=OWN_CONNECTION) as channel:
-            stream = _open(voice_pb2_grpc.VoiceAgentStub(channel), place)
-            await stream.write(_config(visit.connection))
-            if not await _is_answered(stream):
+            if await self._begin(visit, channel, place) is None:
                 return Outcome.REFUSED
-            visit.leave()
-            if visit.connection.ending is Ending.HALF_OPEN:
-                hop.fall_silent()
-                await hop.until_far_hung_up()
-            else:
-                await stream.write(pb.ConverseRequest(text=FLOOD))
-                await anyio.sleep(SLOW_S)
-                stream.cancel()
+            hop.fall_silent()
+            await hop.until_far_hung_up()
             return Outcome.STARTED
+
+    async def _slow(self, visit: Visit, place: Place) -> Outcome:
+        """On a connection of its own, whose window it fills."""
+        async with aio.insecure_channel(place.grpc, options=(*OWN_CONNECTION, *_SMALL_WINDOW)) as channel:
+            stream = await self._begin(visit, channel, place)
+            if stream is None:
+                return Outcome.REFUSED
+            await stream.write(pb.ConverseRequest(text=FLOOD))
+            await anyio.sleep(SLOW_S)
+            stream.cancel()
+            return Outcome.STARTED
+
+    async def _begin(self, visit: Visit, channel: aio.Channel, place: Place) -> _Stream | None:
+        """None: the server gave no place."""
+        stream = _open(voice_pb2_grpc.VoiceAgentStub(channel), place)
+        await stream.write(_config(visit.connection))
+        if not await _is_answered(stream):
+            return None
+        visit.leave()
+        return stream
 
 
 def _open(stub: voice_pb2_grpc.VoiceAgentAsyncStub, place: Place) -> _Stream:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
 from pathlib import Path
@@ -70,6 +71,7 @@ def _read(memory: MachineMemory) -> dict[str, object]:
 
 def main() -> int:
     memory = MachineMemory.attach(Path(sys.argv[1]))
+    os.nice(5)  # it reads as fast as it can, and should not slow down those that it reads of
     print(json.dumps({"event": "ready"}), flush=True)
     print(json.dumps(_read(memory)), flush=True)
     return 0

@@ -211,6 +211,7 @@ def _as_json(found: Findings, plan: list[Connection], seed: int) -> dict[str, An
         "plan": count_endings(plan),
         "outcomes": dict(sorted(outcomes.items())),
         "as_planned": found.account.ended_by_way,
+        "reasons": found.account.reasons,
         "ways_missing": found.account.ways_missing,
         "examples": found.account.examples,
         "totals": {"started": found.totals.started, "ended_by_reason": dict(found.totals.ended), "lost": found.totals.lost},
