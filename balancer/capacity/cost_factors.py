@@ -33,6 +33,8 @@ _POOL_MEMORY: Final = 4000.0
 _POOL_ENOUGH: Final = 40.0
 _TIDE_MEMORY: Final = 10.0
 _SIGMAS: Final = 3.0
+_TRUST_SIGMAS: Final = 2.0
+_ABSURD: Final = 4.0
 _USUAL_VARIANCE: Final = 0.08
 """Of a talking and pausing caller over ten seconds."""
 _RANGE: Final = (0.1, 10.0)
@@ -109,19 +111,34 @@ class CostFactors:
         self._learn_mix(slots, sessions, measured, now_s)
         self._at_s[slots] = now_s
 
+    def trust(self, slots: Slots, sessions: Floats, utilisation: Floats, curve: Curve) -> Floats:
+        """How much the fleet's curve should learn of these reports, 0 to 1: one runtime with a stuck thread, or with a meter
+        that lies, must not tell the others what a session costs. What the whole fleet shows is the tide, and is learned."""
+        known = self.speed[slots] * self.mix[slots] * max(self._tide_mean, _RANGE[0])
+        relative = curve.sessions_at(utilisation) / np.maximum(sessions, 1.0) / known
+        usual = _TRUST_SIGMAS * (np.sqrt(_USUAL_VARIANCE / np.maximum(sessions, 1.0)) + 0.05)
+        weight = np.minimum(1.0, usual / np.maximum(np.abs(relative - 1.0), 1e-9))
+        absurd = (relative > _ABSURD) | (relative < 1.0 / _ABSURD)
+        # A runtime with a session or two, or hardly any CPU, is told by its base load: nothing to doubt or to trust.
+        return np.where((sessions < _FEWEST) | (utilisation - curve.u0 < 0.01), 1.0, np.where(absurd, 0.0, weight))
+
     def centre(self, slots: Slots) -> None:
-        """Speeds are relative to the fleet's mean: without this, they and the curve could drift apart together."""
+        """Speeds are relative to the fleet's middle machine: without this, they and the curve could drift apart together. The
+        middle, not the mean: one liar would make all others fast."""
         if slots.size:
-            mean = float(self.speed[slots].mean())
-            self.speed[slots] /= mean
-            self._mean[slots] /= mean
+            middle = float(np.median(self.speed[slots]))
+            self.speed[slots] /= middle
+            self._mean[slots] /= middle
 
     def _tide(self, slots: Slots, sessions: Floats, utilisation: Floats, curve: Curve) -> float:
         """What all runtimes have in common just now, as when every caller talks at once: that is no one runtime's cost."""
         relative = curve.sessions_at(utilisation) / sessions / self.speed[slots]
         memory = max(_TIDE_MEMORY, float(np.count_nonzero(self._count)))
         self._tide_weight = min(self._tide_weight + slots.shape[0], memory)
-        self._tide_mean += (float(relative.mean()) - self._tide_mean) * min(1.0, slots.shape[0] / self._tide_weight)
+        # One liar is no tide: what is far from the middle of many, or from what was, counts as less far.
+        middle = float(np.median(relative)) if slots.shape[0] > 2 else self._tide_mean
+        middle = float(np.clip(relative, 0.4 * middle, 2.5 * middle).mean())
+        self._tide_mean += (middle - self._tide_mean) * min(1.0, slots.shape[0] / self._tide_weight)
         return max(self._tide_mean, _RANGE[0])
 
     def _pool(self, slots: Slots, sessions: Floats, measured: Floats) -> None:
@@ -134,6 +151,8 @@ class CostFactors:
         before = self._previous[slots]
         now_known = ~np.isnan(scaled)
         both = now_known & ~np.isnan(before)
+        most = 4.0 * math.sqrt(_USUAL_VARIANCE)  # a liar must not widen what is believed of the others
+        scaled = np.clip(scaled, -most, most)
         self._square += float(np.square(scaled[now_known]).sum())
         self._singles += float(now_known.sum())
         self._common += float((scaled[both] * before[both]).sum())

@@ -94,13 +94,15 @@ class CurveFit:
     def reports(self) -> float:
         return float(self._weight.sum())
 
-    def learn(self, x: Floats, utilisation: Floats) -> None:
-        """Reports: x (sessions of mean cost, at least 0) and utilisation (finite, at least 0), equal length."""
+    def learn(self, x: Floats, utilisation: Floats, trust: Floats | None = None) -> None:
+        """Reports: x (sessions of mean cost, at least 0) and utilisation (finite, at least 0), equal length; `trust`: how much
+        each counts, 0 to 1, all if not given."""
+        weight = np.ones_like(x) if trust is None else trust
         index = np.where(x < 1.0, np.where(x <= _IDLE, 0, 1), 2 + (np.log(np.maximum(x, 1.0)) / _WIDTH).astype(np.intp))
         np.minimum(index, _BINS - 1, out=index)
-        np.add.at(self._weight, index, 1.0)
-        np.add.at(self._x, index, x)
-        np.add.at(self._u, index, utilisation)
+        np.add.at(self._weight, index, weight)
+        np.add.at(self._x, index, weight * x)
+        np.add.at(self._u, index, weight * utilisation)
         full = self._weight > self.memory
         if full.any():
             keep = self.memory / self._weight[full]

@@ -43,6 +43,12 @@ class Escalation:
         self._clock = clock
         self._answer_times = AnswerTimes()
 
+    def _has_room(self, candidate: Candidate, decision: Decision) -> bool:
+        """Whether the candidate, asked a while after the decision, still has a place; one that is asked again has its own."""
+        if decision.request.only_runtime:
+            return True
+        return self._fleet.view.has_room(candidate, self._clock.now_ns(), uses_capacity=decision.uses_capacity)
+
     async def reserve(self, decision: Decision, door: Door, findings: Findings) -> Placement | None:
         """None: nobody gave a place, and `findings` has the reasons. Cancelled, it leaves nothing held."""
         tries = Tries(decision.candidates)
@@ -51,7 +57,7 @@ class Escalation:
         try:
             while step.ask is not None:
                 candidate = step.ask
-                if not self._fleet.view.has_room(candidate, self._clock.now_ns(), uses_capacity=decision.uses_capacity):
+                if not self._has_room(candidate, decision):
                     step = tries.refused()  # filled while another was asked
                     continue
                 answer = await self._ask(candidate, decision, door, in_haste=bool(held))

@@ -31,8 +31,7 @@ _FLOATS: Final = (
     "ended",
     "others",
     "own",
-    "own_admitted",
-    "own_contained",
+    "own_waiting",
     "own_placed",
     "started_total",
     "ended_total",
@@ -54,7 +53,7 @@ class Columns:
     active, reserved, arrived_ns      of the last report or answer; reported, reported_ns of the last report alone
     base, known, ended, others        the parts of the estimate (capacity/session_estimate.py)
     in_flight                         our own placements that the base does not contain
-    own, own_admitted, own_contained  our streams there; places ever given to us; those that the last report contained
+    own, own_waiting                  our streams there; places given to us whose start no report has shown yet
     own_placed                        placements of ours ever begun here, but those refused or given back
     estimate                          sessions now
     load, capacity                    the estimate, and what fills the runtime to the target, in sessions of mean cost
@@ -80,8 +79,7 @@ class Columns:
     ended: Floats
     others: Floats
     own: Floats
-    own_admitted: Floats
-    own_contained: Floats
+    own_waiting: Floats
     own_placed: Floats
     started_total: Floats
     ended_total: Floats

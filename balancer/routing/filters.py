@@ -89,23 +89,30 @@ def _not_avoided(context: FilterContext) -> Bools | None:
     return context.view.mask(("avoid", avoid), lambda facts: facts.runtime_id not in avoid) if avoid else None
 
 
-def _not_overloaded(context: FilterContext) -> Bools:
+def _not_overloaded(context: FilterContext) -> Bools | None:
+    if context.request.only_runtime:
+        return None  # its place is held already
     kept: Bools = context.view.columns.overload < OVERLOAD_LEVELS[context.request.priority]
     return kept
 
 
-def _not_closed(context: FilterContext) -> Bools:
+def _not_closed(context: FilterContext) -> Bools | None:
+    if context.request.only_runtime:
+        return None  # its place is held already
     kept: Bools = context.view.columns.closed_until_ns <= context.now_ns
     return kept
 
 
-def _hard_limit(context: FilterContext) -> Bools:
+def _hard_limit(context: FilterContext) -> Bools | None:
+    if context.request.only_runtime:
+        return None  # its place is held already
     return ~context.view.columns.is_full
 
 
 def _headroom(context: FilterContext) -> Bools | None:
     """A whole session must fit below the effective capacity."""
-    return ~context.view.columns.is_capped if context.uses_capacity else None
+    wanted = context.uses_capacity and not context.request.only_runtime
+    return ~context.view.columns.is_capped if wanted else None
 
 
 FILTERS: Final[tuple[Filter, ...]] = (

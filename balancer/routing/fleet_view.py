@@ -191,7 +191,7 @@ class FleetView:
         c = self.columns
         c.in_flight[slot] -= 1.0
         if contained:
-            c.own_admitted[slot] += 1.0
+            c.own_waiting[slot] += 1.0
         else:
             c.own[slot] -= 1.0
             c.own_placed[slot] -= 1.0
@@ -204,7 +204,7 @@ class FleetView:
 
     def release(self, slot: int) -> None:
         """A place of ours that a runtime had admitted is given back before its session started."""
-        self.columns.own_admitted[slot] -= 1.0
+        self.columns.own_waiting[slot] = max(0.0, self.columns.own_waiting.item(slot) - 1.0)
         self.columns.own_placed[slot] -= 1.0
         self._end(slot)
 

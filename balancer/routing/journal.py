@@ -199,7 +199,9 @@ class RecordingView(FleetView):
         self._note = note
 
     def put(self, facts: RuntimeFacts) -> int:
-        self._note(Put(facts))
+        slot = self.slot_of(facts.runtime_id)
+        if slot is None or self.facts(slot) != facts:  # most reports change nothing that stands
+            self._note(Put(facts))
         return super().put(facts)
 
     def remove(self, runtime_id: str) -> None:

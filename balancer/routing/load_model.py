@@ -84,30 +84,28 @@ class LoadModel:
         interval_s = np.maximum(now_ns - c.reported_ns[slots], 1) / NS_PER_S
         if (interval_s > 2.5 * self.rule.report_interval_s).any():
             self.flips += 1  # one that was too old may serve again
-        contained = c.own_admitted[slots]
-        started = reports.started_total - c.started_total[slots]
-        others = np.where(heard_before, np.maximum(started - (contained - c.own_contained[slots]), 0.0), 0.0)
+        started = np.maximum(reports.started_total - c.started_total[slots], 0.0)
+        ours = np.minimum(started, c.own_waiting[slots])
+        # A counter that jumped is no rush of callers: no more than doubles what is there, and some.
+        others = np.where(heard_before, np.minimum(started - ours, 2.0 * reports.active + 2.0 * interval_s + 4.0), 0.0)
+        # Places of ours that have not started are among the reserved; those that never will are not.
+        c.own_waiting[slots] = np.minimum(c.own_waiting[slots] - ours, reports.reserved)
         ended = np.maximum(reports.ended_total - c.ended_total[slots], 0.0)
         if heard_before.any():
             exposure = 0.5 * (reports.active + c.reported[slots]) * interval_s
             self.ends.add(float(ended[heard_before].sum()), float(exposure[heard_before].sum()))
-        c.own_contained[slots] = contained
         c.started_total[slots], c.ended_total[slots] = reports.started_total, reports.ended_total
         c.active[slots], c.reserved[slots], c.hard_limit[slots] = reports.active, reports.reserved, reports.hard_limit
         c.reported[slots], c.reported_ns[slots] = reports.active, now_ns
         c.utilisation[slots], c.startup_ms[slots] = reports.utilisation, reports.startup_ms
-        for name in ("queue_length", "gpu_memory_ratio", "kv_cache_ratio", "context_window"):
-            values = getattr(reports, name)
-            if values is not None:
-                getattr(c, name)[slots] = values
+        for name, values in reports.extras():
+            getattr(c, name)[slots] = values
         level = overload_levels(c.overload[slots], reports.utilisation)
-        if (level != c.overload[slots]).any():
-            c.overload[slots] = level
-            self.flips += 1
+        self.flips += int((level != c.overload[slots]).any())
+        c.overload[slots] = level
         self._rebase(slots, reports.active + reports.reserved, known, now_ns)
-        arrived_from_others = float(others.sum())
-        if arrived_from_others:
-            self._starts.add(now_ns, arrived_from_others)
+        if others.any():
+            self._starts.add(now_ns, float(others.sum()))
         self._measure(slots, reports.active, reports.utilisation, now_ns)
         self.news += slots.shape[0]
         self._update(slots, now_ns)
@@ -155,6 +153,7 @@ class LoadModel:
         others_rate = self._starts.slow_per_s(now_ns)
         if others_rate > 1e-3 and 0 < elapsed_ns < 60 * NS_PER_S:
             c.others += self._chance * (others_rate * elapsed_ns / NS_PER_S)
+            np.minimum(c.others, c.hard_limit, out=c.others)
         self._refreshed_ns = now_ns
         self._update(slots, now_ns)
         self.recount()
@@ -225,7 +224,8 @@ class LoadModel:
         if not recent.any():
             return
         slots, active, utilisation = slots[recent], sessions[recent], utilisation[recent]
-        self._fit.learn(active * self.factors.speed[slots], utilisation)
+        trust = None if self.curve is None else self.factors.trust(slots, active, utilisation, self.curve)
+        self._fit.learn(active * self.factors.speed[slots], utilisation, trust)
         if self.curve is not None:
             self.factors.measure(slots, active, utilisation, self.curve, now_ns / NS_PER_S)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -49,6 +50,13 @@ class Reports:
             self.startup_ms[which],
             *(None if each is None else each[which] for each in self._others()),
         )
+
+    def extras(self) -> Iterator[tuple[str, Floats]]:
+        """What not every report has, by the column's name."""
+        for name in ("queue_length", "gpu_memory_ratio", "kv_cache_ratio", "context_window"):
+            values = getattr(self, name)
+            if values is not None:
+                yield name, values
 
     def _others(self) -> tuple[Floats | None, ...]:
         return self.queue_length, self.gpu_memory_ratio, self.kv_cache_ratio, self.context_window

@@ -171,7 +171,7 @@ def replay(lines: Iterable[str], policy: str | None = None) -> Json:
     except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise BadJournal(line, f"does not follow from the lines before: {error}") from None
     document: Json = {
-        "ok": state.first_difference is None,
+        "ok": state.first_difference is None and state.decisions > 0,  # nothing compared is no proof
         "kind": "one-step counterfactual" if other else "same policy",
         "settings": header.settings,
         "log_policies": state.policies,

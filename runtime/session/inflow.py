@@ -11,6 +11,7 @@ from typing import Final
 __all__ = ["InflowBucket"]
 
 _LEAST_DEPTH: Final = 4.0
+_RAMP_DEPTH_S: Final = 2.0
 _RAMP_FACTORS: Final = (2.0, 3.0)
 
 
@@ -19,7 +20,8 @@ class InflowBucket:
 
     rate = max(floor_per_s, factor * fair_share_per_s)      [tokens a second]
 
-    For the first `ramp_s` of a runtime's life the depth is 4 and the factor rises from 2 to 3; then both have their full values.
+    For the first `ramp_s` of a runtime's life the depth is 4, or two seconds of the rate, and the factor rises from 2 to 3; then
+    both have their full values.
     Without a fair share nobody prefers this runtime to others, and there is no ramp.
     """
 
@@ -66,5 +68,7 @@ class InflowBucket:
         elapsed_s = max(0, now_ns - self._at_ns) / 1e9
         rate_per_s = self._rate_per_s()
         self._at_ns = max(self._at_ns, now_ns)
-        depth = float(self._depth) if self._grown() >= 1.0 else min(float(self._depth), _LEAST_DEPTH)
+        depth = float(self._depth)
+        if self._grown() < 1.0:
+            depth = min(depth, max(_LEAST_DEPTH, _RAMP_DEPTH_S * rate_per_s))
         self._tokens = min(depth, self._tokens + elapsed_s * rate_per_s)

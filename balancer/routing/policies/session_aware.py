@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from balancer.routing.cost import pour_by_price
+from balancer.routing.draw import draw_distinct
 from balancer.routing.policy import Choice, Question
 from runtime.primitives.rng import Rng
 
@@ -33,6 +34,8 @@ _DRAWS: Final = 12
 class _Plan:
     cumulative: NDArray[np.float64]
     gaps: NDArray[np.float64]
+    fullness: NDArray[np.float64]
+    """Load over capacity."""
     total: float
     filled: NDArray[np.float64]
     """What each should be filled to."""
@@ -87,6 +90,7 @@ class SessionAware:
         return _Plan(
             cumulative=gaps.cumsum(),
             gaps=gaps,
+            fullness=load / capacity,
             total=total,
             filled=filled,
             half_mean_gap=0.5 * total / with_gap,
@@ -98,8 +102,9 @@ class SessionAware:
 
     @staticmethod
     def _draw(plan: _Plan, count: int, rng: Rng) -> list[int]:
-        """Distinct places in proportion to their gaps; where few have one, the others follow by chance."""
+        """Distinct places in proportion to their gaps; where few have one, the emptiest others follow."""
         size = plan.gaps.shape[0]
+        count = min(count, size)
         places: list[int] = []
         top = plan.cumulative.item(-1)
         for _ in range(_DRAWS):
@@ -113,10 +118,12 @@ class SessionAware:
                     return places
             if len(places) >= size:
                 return places
-        rest = plan.gaps.argsort()[::-1]  # the draws kept hitting the same few
-        for each in rest:
-            if len(places) >= count:
-                break
-            if int(each) not in places:
-                places.append(int(each))
+        # The draws kept hitting the same few: the others follow, the emptiest first, equals by chance.
+        fullness = plan.fullness.copy()
+        fullness[places] = np.inf
+        while len(places) < count:
+            equals = np.flatnonzero(fullness == fullness.min())
+            found = draw_distinct(equals, count - len(places), rng)
+            places += found
+            fullness[found] = np.inf
         return places

@@ -200,3 +200,51 @@ def test_the_sums_of_the_fleet_follow_every_single_change() -> None:
         told.view.remove(name)
     assert load.load_now == 1.0  # nobody serves
     assert load.fair_share_per_s(0, told.now_ns) == 0.0
+
+
+def test_one_stuck_meter_does_not_tell_the_fleet_what_a_session_costs() -> None:
+    fleet = Told(10, hard_limit=60)
+    honest = np.full(10, 0.4)
+    for round_ in range(60):
+        fleet.later(10.0)
+        stuck = honest.copy()
+        stuck[0] = 3.0 if round_ > 10 else 0.4
+        fleet.report([20.0] * 10, stuck)
+        fleet.view.load.refresh(fleet.now_ns)
+        if round_ == 10:
+            before = fleet.view.columns.capacity[1]
+    assert fleet.view.columns.capacity[1:10] == pytest.approx(before, rel=0.15)
+    assert fleet.view.load.load_now < 0.9
+
+
+def test_a_counter_that_jumps_is_no_rush_of_callers() -> None:
+    fleet = Told(10)
+    for _ in range(3):
+        fleet.later(10.0)
+        fleet.report([20.0] * 10, [0.3] * 10)
+    fleet.started[3] += 1e9
+    fleet.ended[3] += 1e9
+    fleet.later(10.0)
+    fleet.report([20.0] * 10, [0.3] * 10)
+    for _ in range(20):
+        fleet.later(1.0)
+        fleet.view.load.refresh(fleet.now_ns)
+        assert fleet.view.columns.estimate[:10].max() < 40.0
+
+
+def test_our_own_starts_are_not_counted_again_as_others() -> None:
+    fleet = Told(1)
+    fleet.later(10.0)
+    fleet.report([0.0], [0.1])
+    for number in range(1, 60):
+        fleet.view.place(0, fleet.now_ns)
+        fleet.view.settle(0, contained=True)
+        held = np.array([float(number - 1)])
+        reserved = Reports(
+            fleet.slots, held, np.ones(1), fleet.limit, np.array([0.1]), fleet.started.copy(), fleet.ended.copy(), np.zeros(1)
+        )
+        fleet.view.report(reserved, fleet.now_ns, held)  # while the caller dials
+        fleet.later(1.0)
+        fleet.started += 1.0
+        fleet.report([float(number)], [0.1])
+    assert fleet.view.load.start_rate(fleet.now_ns) == pytest.approx(1.0, rel=0.25)

@@ -190,3 +190,17 @@ def test_whoever_is_chosen_may_serve(given_fleet: list[Told], seed: int, policy:
             assert row.load + 1 <= row.effective + 0.05
     if not chosen and not decision.is_overloaded:
         assert {each.runtime_id for each in decision.refusals} == {each.name for each in given_fleet}
+
+
+def test_after_the_drawn_one_the_emptiest_follow_and_never_by_their_place() -> None:
+    told = [Told("r0", hard_limit=100), *(Told(f"r{n}", hard_limit=100, active=20 + n // 3) for n in range(1, 10))]
+    view = fleet(*told)
+    seconds = Counter(names(decide(view, seed=seed))[1] for seed in range(60))
+    assert set(seconds) == {"r1", "r2"}
+    assert min(seconds.values()) > 15
+
+
+def test_who_asks_again_for_a_held_place_gets_it_however_full_the_fleet_is() -> None:
+    view = fleet(*(Told(name, active=7, reserved=1) for name in "abc"))
+    assert names(decide(view, replace(ASK, only_runtime="b"))) == ["b"]
+    assert names(decide(view)) == []
