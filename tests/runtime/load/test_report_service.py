@@ -9,6 +9,7 @@ from dataclasses import replace
 import anyio
 import grpc
 import pytest
+from anyio.testing import wait_all_tasks_blocked
 from grpc import aio
 
 from protos.switchboard.v1 import load_pb2 as pb
@@ -43,6 +44,8 @@ async def _watched() -> AsyncIterator[tuple[_Source, LoadReportService, load_pb2
     finally:
         with anyio.CancelScope(shield=True):
             await server.stop(None)
+            # grpc.aio hands the last events of a call to the loop that made it, which must not be closed by then.
+            await wait_all_tasks_blocked()
 
 
 async def _next(stream: aio.UnaryStreamCall[pb.WatchRequest, pb.LoadSnapshot]) -> pb.LoadSnapshot:
@@ -55,6 +58,8 @@ async def test_the_present_at_once_and_then_every_interval() -> None:
     async with _watched() as (_, __, stub):
         stream = stub.Watch(pb.WatchRequest(interval_ms=100))
         assert [(await _next(stream)).sequence for _ in range(4)] == [1, 2, 3, 4]
+        stream.cancel()
+        assert await stream.code() is grpc.StatusCode.CANCELLED
 
 
 async def test_a_change_of_state_is_told_at_once_to_everyone() -> None:
@@ -67,6 +72,9 @@ async def test_a_change_of_state_is_told_at_once_to_everyone() -> None:
             service.state_changed()
             assert [(await _next(stream)).state for stream in streams] == [number] * 3
         await service.wait_until_told_ready()
+        for stream in streams:
+            stream.cancel()
+            assert await stream.code() is grpc.StatusCode.CANCELLED
 
 
 @pytest.mark.parametrize("interval_ms", [1, 99, 60_001])
