@@ -9,7 +9,6 @@ from dataclasses import replace
 import anyio
 import grpc
 import pytest
-from anyio.testing import wait_all_tasks_blocked
 from grpc import aio
 
 from protos.switchboard.v1 import load_pb2 as pb
@@ -45,7 +44,7 @@ async def _watched() -> AsyncIterator[tuple[_Source, LoadReportService, load_pb2
         with anyio.CancelScope(shield=True):
             await server.stop(None)
             # grpc.aio hands the last events of a call to the loop that made it, which must not be closed by then.
-            await wait_all_tasks_blocked()
+            await anyio.wait_all_tasks_blocked()
 
 
 async def _next(stream: aio.UnaryStreamCall[pb.WatchRequest, pb.LoadSnapshot]) -> pb.LoadSnapshot:
