@@ -70,7 +70,7 @@ lock: $(READY) ## compile the hashed locks anew (needs uv)
 soak: $(READY) ## a local fleet under Locust callers for a minute, as JSON, drawn to out/soak.png; ARGS="--seconds 300 --users 20"
 	@$(BIN)/python -m perf.locust.soak --json $(ARGS)
 
-sim: $(READY) ## every policy in every scenario, written to docs/simulation.md with its pictures (up to 40 minutes)
+sim: $(READY) ## every policy in every scenario, written to docs/simulation.md with its pictures (over an hour on two cores)
 	@$(BIN)/python -m perf.sim.document $(ARGS)
 
 bench: $(READY) ## decision time and relay cost, as JSON

@@ -9,18 +9,22 @@ divides by what one call's start happened to cost. Up to the cold allowance the 
 
 from __future__ import annotations
 
-from balancer.capacity.effective_capacity import CapacityRule, effective_capacity
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["floored_capacity"]
+from balancer.capacity.effective_capacity import CapacityRule, effective_capacities
+
+__all__ = ["floored_capacities"]
+
+Floats = NDArray[np.float64]
 
 
-def floored_capacity(active: int, utilisation: float, hard_limit: int, rule: CapacityRule) -> float:
-    """C, in sessions. Arguments and errors as for `effective_capacity`.
+def floored_capacities(active: Floats, utilisation: Floats, hard_limit: Floats, rule: CapacityRule) -> Floats:
+    """C, in sessions. Arguments as for `effective_capacities`.
 
-    >>> floored_capacity(1, 0.3, 32, CapacityRule()), floored_capacity(1, 0.8, 32, CapacityRule())
-    (4.0, 1.0)
+    >>> floored_capacities(np.ones(2), np.array([0.3, 0.8]), np.full(2, 32.0), CapacityRule())
+    array([4., 1.])
     """
-    effective = effective_capacity(active, utilisation, hard_limit, rule)
-    if active < rule.cold_allowance:
-        return max(effective, effective_capacity(0, utilisation, hard_limit, rule))
-    return effective
+    effective = effective_capacities(active, utilisation, hard_limit, rule)
+    idle = effective_capacities(np.zeros_like(active), utilisation, hard_limit, rule)
+    return np.where(active < rule.cold_allowance, np.maximum(effective, idle), effective)

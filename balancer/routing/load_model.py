@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from balancer.capacity.cold_floor import floored_capacities
 from balancer.capacity.cost_factors import CostFactors
 from balancer.capacity.cpu_curve import Curve, CurveFit
 from balancer.capacity.effective_capacity import effective_capacities
@@ -253,14 +254,11 @@ class LoadModel:
         unknown = np.isnan(utilisation)
         if unknown.any():
             utilisation = np.where(unknown, self._unknown_utilisation(), utilisation)
-        floored = np.maximum(c.active[slots], 0.0)
-        r1 = effective_capacities(floored, utilisation, hard_limit, rule.capacity)
+        r1 = effective_capacities(c.active[slots], utilisation, hard_limit, rule.capacity)
         c.headroom_r1[slots] = r1 - estimate
         if self.curve is None:
-            # R1, where a few sessions are no less than none (cold_floor.py).
-            idle = effective_capacities(np.zeros_like(floored), utilisation, hard_limit, rule.capacity)
             capacity = hard_limit
-            effective = np.where(floored < rule.capacity.cold_allowance, np.maximum(r1, idle), r1)
+            effective = floored_capacities(c.active[slots], utilisation, hard_limit, rule.capacity)
         else:
             capacity = np.minimum(self._full_capacity[slots], hard_limit)
             doubt = 1.0 / (1.0 + self.curve.reports / _SURE_AFTER)

@@ -46,13 +46,9 @@ class Measures:
         self.rebalanced_s: list[float] = []
         self._watched: dict[int, tuple[float, list[float]]] = {}
         self._unbalanced: dict[int, float] = {}
-        self._now_s = 0.0
 
     def _counts(self, now_s: float) -> bool:
         return now_s >= self.scenario.warm_up_s
-
-    def decided(self, now_s: float) -> None:
-        self._now_s = now_s
 
     def started(self, now_s: float, runtime: int, startup_s: float, calls: int) -> None:
         watched = self._watched.get(runtime)

@@ -100,7 +100,6 @@ class Simulation:
         request = PlacementRequest(str(next(self._count)), priority=priority)
         candidates = self.chooser.decide(node, request, cost, self.now_ns)
         placing = Placing(node, cost, length_s, self.now_s, Tries(candidates), request, moved)
-        self.measures.decided(self.now_s)
         self._follow(placing, placing.tries.first())
 
     def _follow(self, placing: Placing, step: Step) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from balancer.capacity.cold_floor import floored_capacity
+from balancer.capacity.cold_floor import floored_capacities
 from balancer.capacity.effective_capacity import CapacityRule, effective_capacity
 
 RULE = CapacityRule()
+
+
+def floored_capacity(active: int, utilisation: float, hard_limit: int, rule: CapacityRule) -> float:
+    found = floored_capacities(np.array([float(active)]), np.array([utilisation]), np.array([float(hard_limit)]), rule)
+    return float(found[0])
 
 
 @pytest.mark.parametrize(
@@ -24,6 +30,7 @@ def test_table(active: int, utilisation: float, expected: float) -> None:
 def test_it_is_r1_from_the_cold_allowance_on_and_never_below_it(active: int, utilisation: float, hard_limit: int) -> None:
     effective = effective_capacity(active, utilisation, hard_limit, RULE)
     floored = floored_capacity(active, utilisation, hard_limit, RULE)
-    assert effective <= floored <= max(effective, min(RULE.cold_allowance, hard_limit))
+    assert effective <= floored + 1e-9
+    assert floored <= max(effective, min(RULE.cold_allowance, hard_limit)) + 1e-9
     if active >= RULE.cold_allowance or utilisation >= RULE.target_utilisation:
-        assert floored == effective
+        assert floored == pytest.approx(effective)
