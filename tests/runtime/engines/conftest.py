@@ -21,11 +21,6 @@ def real_engines() -> Iterator[LoadedEngines]:
 
 
 @pytest.fixture
-def anyio_backend() -> object:
-    return ("asyncio", {"use_uvloop": True})
-
-
-@pytest.fixture
 def white_noise() -> Samples:
     """Two seconds, evenly distributed between -2,048 and 2,047, the same in every run."""
     bits = hashlib.shake_256(b"noise").digest(2 * 2 * INPUT_RATE_HZ)
