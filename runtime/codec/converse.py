@@ -35,6 +35,7 @@ _STATUSES: Final = {
     ev.ReplyStatus.COMPLETED: pb.REPLY_STATUS_COMPLETED,
     ev.ReplyStatus.INTERRUPTED: pb.REPLY_STATUS_CANCELLED,
     ev.ReplyStatus.CANCELLED: pb.REPLY_STATUS_CANCELLED,
+    ev.ReplyStatus.WITHDRAWN: pb.REPLY_STATUS_CANCELLED,
     ev.ReplyStatus.FAILED: pb.REPLY_STATUS_FAILED,
 }
 
@@ -141,13 +142,14 @@ class ConverseEncoder:
 
     def _response(self, event: ev.AgentEvent) -> pb.ConverseResponse | None:
         match event:
-            case ev.SessionOpened(session_id, epoch, runtime_id, settings):
+            case ev.SessionOpened(session_id, epoch, runtime_id, settings, resume_token):
                 started = pb.SessionStarted(
                     session_id=session_id,
                     epoch=epoch,
                     runtime_id=runtime_id,
                     input_format=_format_to(settings.input_format),
                     output_format=_format_to(settings.output_format),
+                    resume_token=resume_token,
                 )
                 return pb.ConverseResponse(started=started)
             case ev.SpeechStarted(_, at_ms):
@@ -181,6 +183,10 @@ class ConverseEncoder:
                 return pb.ConverseResponse(error=pb.SoftError(code=code, message=message, ordinal=ordinal))
             case ev.SessionClosed(reason):
                 return pb.ConverseResponse(ended=pb.SessionEnded(reason=reason))
+            case ev.DtmfReceived() | ev.OutputHeld() | ev.OutputResumed() | ev.ToolRequested() | ev.TransferRequested():
+                return None
+            case ev.TranscriptPartial(_, text):
+                return pb.ConverseResponse(transcript=pb.Transcript(text=text, is_final=False))
             case ev.SessionConfigured() | ev.InputCommitted() | ev.InputCleared() | ev.InputWithdrawn() | ev.TextAdded():
                 return None
             case _:

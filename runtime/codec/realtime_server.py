@@ -15,10 +15,13 @@ from runtime.codec.audio_formats import to_wire
 from runtime.codec.realtime_session import shown
 from runtime.dialogue.agent_events import (
     AgentEvent,
+    DtmfReceived,
     Flush,
     InputCleared,
     InputCommitted,
     InputWithdrawn,
+    OutputHeld,
+    OutputResumed,
     ReplyAudio,
     ReplyDone,
     ReplyStarted,
@@ -32,9 +35,12 @@ from runtime.dialogue.agent_events import (
     SpeechStopped,
     TextAdded,
     ToolFinished,
+    ToolRequested,
     ToolStarted,
     TranscriptFailed,
+    TranscriptPartial,
     TranscriptReady,
+    TransferRequested,
 )
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.reasons import EndReason
@@ -76,7 +82,7 @@ class RealtimeEncoder:
 
     def _messages(self, event: AgentEvent) -> list[Wire]:
         match event:
-            case SessionOpened(session_id, _, _, settings):
+            case SessionOpened(session_id, _, _, settings, _):
                 self._session_id, self._settings = session_id, settings
                 return [{"type": "session.created", "session": shown(session_id, settings)}]
             case SessionConfigured(settings):
@@ -113,6 +119,8 @@ class RealtimeEncoder:
                 return self._tool_started(event)
             case ToolFinished():
                 return self._tool_finished(event)
+            case DtmfReceived() | OutputHeld() | OutputResumed() | ToolRequested() | TranscriptPartial() | TransferRequested():
+                return []
             case Flush():
                 return []  # on this wire speech_started and the cancelled response tell the client to flush
             case ReplyDone():
@@ -212,7 +220,7 @@ def _status(status: ReplyStatus) -> tuple[str, Wire | None]:
         case ReplyStatus.COMPLETED | ReplyStatus.FAILED:
             # A failed reply ended with a spoken apology: for the client it is a complete response.
             return "completed", None
-        case ReplyStatus.INTERRUPTED:
+        case ReplyStatus.INTERRUPTED | ReplyStatus.WITHDRAWN:
             return "cancelled", {"type": "cancelled", "reason": "turn_detected"}
         case ReplyStatus.CANCELLED:
             return "cancelled", {"type": "cancelled", "reason": "client_cancelled"}

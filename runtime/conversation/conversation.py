@@ -18,6 +18,7 @@ from runtime.conversation.turns import TurnTaker
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import (
     AgentEvent,
+    DtmfReceived,
     InputCleared,
     ReplyAudio,
     SessionClosed,
@@ -30,6 +31,7 @@ from runtime.dialogue.caller_events import (
     ClearAudio,
     CommitAudio,
     Configure,
+    Dtmf,
     EndOfInput,
     Goodbye,
     Interrupt,
@@ -37,6 +39,7 @@ from runtime.dialogue.caller_events import (
     ReportHeard,
     RequestReply,
     SayText,
+    ToolOutput,
 )
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.engines.ports import Engines
@@ -225,6 +228,10 @@ class Conversation:
                 self._turns.interrupt(event_id)
             case ReportHeard(generation, played_ms):
                 self._turns.correct_heard(generation, played_ms)
+            case ToolOutput(call_id, _, _, event_id):
+                self.emit(SoftError("tool_not_waiting", f"no tool waits under call_id {call_id[:64]!r}", event_id, "call_id"))
+            case Dtmf(digit):
+                self.emit(DtmfReceived(digit))
             case Invalid(code, message, event_id, parameter):
                 self.emit(SoftError(code, message, event_id, parameter))
             case Goodbye(after_reply):

@@ -15,10 +15,13 @@ from runtime.primitives.reasons import EndReason
 
 __all__ = [
     "AgentEvent",
+    "DtmfReceived",
     "Flush",
     "InputCleared",
     "InputCommitted",
     "InputWithdrawn",
+    "OutputHeld",
+    "OutputResumed",
     "ReplyAudio",
     "ReplyDone",
     "ReplyStarted",
@@ -32,18 +35,24 @@ __all__ = [
     "SpeechStopped",
     "TextAdded",
     "ToolFinished",
+    "ToolRequested",
     "ToolStarted",
     "TranscriptFailed",
+    "TranscriptPartial",
     "TranscriptReady",
+    "TransferRequested",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOpened:
+    """`resume_token` presents the same session again after a lost connection; empty where resumption is not offered."""
+
     session_id: str
     epoch: int
     runtime_id: str
     settings: SessionSettings
+    resume_token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,10 @@ class SessionConfigured:
 
 @dataclass(frozen=True, slots=True)
 class SpeechStarted:
-    """`media_time_ms`: onset, padding included, on the caller's media clock."""
+    """`media_time_ms`: onset, padding included, on the caller's media clock.
+
+    While a reply plays this is said only once the speech has proved to be more than a backchannel: just after the `Flush`.
+    """
 
     item_id: str
     media_time_ms: int
@@ -81,9 +93,19 @@ class InputCleared:
 
 @dataclass(frozen=True, slots=True)
 class InputWithdrawn:
-    """The caller went on: this item was no turn of its own, its audio is part of the next item."""
+    """The caller went on: this item was no turn of its own, its audio is part of the next item.
+
+    A reply that had begun to answer it ends first, with `Flush` and `ReplyStatus.WITHDRAWN`.
+    """
 
     item_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DtmfReceived:
+    """A key of the caller's telephone was taken: one of `0-9 * # A-D`."""
+
+    digit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +114,14 @@ class TextAdded:
 
     item_id: str
     previous_item_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptPartial:
+    """What the open item is understood to say so far; each replaces the one before, `TranscriptReady` all of them."""
+
+    item_id: str
     text: str
 
 
@@ -150,6 +180,36 @@ class ToolFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolRequested:
+    """A tool that the client declared is to be run by the client, who answers with `ToolOutput` under the same `call_id`.
+
+    The reply waits for it. Text and audio that follow belong to the same generation.
+    """
+
+    generation: int
+    call_id: str
+    name: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputHeld:
+    """The caller speaks over this generation: a client that can should pause its play-out, keeping what it has.
+
+    `Flush` follows where the speech proves to be an interruption, `OutputResumed` where it does not. No audio in between.
+    """
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputResumed:
+    """It was a backchannel or noise: play-out goes on exactly where it stopped."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """Throw away all unplayed audio of generations up to this one."""
 
@@ -162,6 +222,8 @@ class ReplyStatus(StrEnum):
     """The caller spoke over it."""
     CANCELLED = "cancelled"
     """The client asked for it to stop."""
+    WITHDRAWN = "withdrawn"
+    """The caller had not finished: the reply counts as never given, its turn goes on."""
     FAILED = "failed"
 
 
@@ -186,6 +248,16 @@ class SoftError:
 
 
 @dataclass(frozen=True, slots=True)
+class TransferRequested:
+    """The agent hands the call to `target` (a telephone number, SIP address or queue, as the agent's author names it).
+
+    Said when the reply that announced it has been sent; the session goes on until the wire or the caller ends it.
+    """
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionClosed:
     reason: EndReason
 
@@ -198,16 +270,22 @@ AgentEvent: TypeAlias = (
     | InputCommitted
     | InputCleared
     | InputWithdrawn
+    | DtmfReceived
     | TextAdded
+    | TranscriptPartial
     | TranscriptReady
     | TranscriptFailed
     | ReplyStarted
     | ReplyText
     | ReplyAudio
     | ToolStarted
+    | ToolRequested
     | ToolFinished
+    | OutputHeld
+    | OutputResumed
     | Flush
     | ReplyDone
     | SoftError
+    | TransferRequested
     | SessionClosed
 )

@@ -13,6 +13,7 @@ __all__ = [
     "ClearAudio",
     "CommitAudio",
     "Configure",
+    "Dtmf",
     "EndOfInput",
     "Goodbye",
     "Interrupt",
@@ -20,6 +21,7 @@ __all__ = [
     "ReportHeard",
     "RequestReply",
     "SayText",
+    "ToolOutput",
 ]
 
 
@@ -73,10 +75,32 @@ class Interrupt:
 
 @dataclass(frozen=True, slots=True)
 class ReportHeard:
-    """How much of a reply's audio was really played. `generation` 0: the newest."""
+    """How much of a reply's audio was really played: an acknowledgement or a mark while it plays, a truncation after it stopped.
+
+    `generation` 0: the reply whose item is `item_id`, or the newest where that is empty or unknown. Out of range is clamped; an
+    older reply changes nothing any more.
+    """
 
     generation: int
     played_ms: int
+    item_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The client ran the tool of `ToolRequested`. `output`: a JSON value as text, or plain text; `is_error`: it says why not."""
+
+    call_id: str
+    output: str
+    is_error: bool = False
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Dtmf:
+    """A key was pressed on the caller's telephone: one of `0-9 * # A-D`."""
+
+    digit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +134,8 @@ CallerEvent: TypeAlias = (
     | RequestReply
     | Interrupt
     | ReportHeard
+    | ToolOutput
+    | Dtmf
     | EndOfInput
     | Goodbye
     | Invalid

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["ALLOWED_FORMATS", "PCM16_24K", "AudioEncoding", "AudioFormat", "OutOfRange", "ServerVad", "SessionSettings"]
+__all__ = [
+    "ALLOWED_FORMATS",
+    "PCM16_24K",
+    "AudioEncoding",
+    "AudioFormat",
+    "ClientTool",
+    "OutOfRange",
+    "ServerVad",
+    "SessionSettings",
+]
 
 
 class AudioEncoding(StrEnum):
@@ -85,6 +94,15 @@ def _check(name: str, value: float, low: float, high: float) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientTool:
+    """A tool that the client declares and runs itself. `parameters_json`: the JSON schema of its arguments object, as text."""
+
+    name: str
+    description: str = ""
+    parameters_json: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSettings:
     """`turn_detection` None: the client commits audio and asks for replies itself."""
 
@@ -94,3 +112,4 @@ class SessionSettings:
     turn_detection: ServerVad | None = field(default_factory=ServerVad)
     instructions: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[ClientTool, ...] = ()
