@@ -187,7 +187,15 @@ class ConverseEncoder:
                 return None
             case ev.TranscriptPartial(_, text):
                 return pb.ConverseResponse(transcript=pb.Transcript(text=text, is_final=False))
-            case ev.SessionConfigured() | ev.InputCommitted() | ev.InputCleared() | ev.InputWithdrawn() | ev.TextAdded():
+            case (
+                ev.SessionConfigured()
+                | ev.InputCommitted()
+                | ev.InputCleared()
+                | ev.InputWithdrawn()
+                | ev.TextAdded()
+                | ev.ItemDeleted()
+                | ev.Echoed()
+            ):
                 return None
             case _:
                 assert_never(event)

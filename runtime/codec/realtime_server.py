@@ -16,10 +16,12 @@ from runtime.codec.realtime_session import shown
 from runtime.dialogue.agent_events import (
     AgentEvent,
     DtmfReceived,
+    Echoed,
     Flush,
     InputCleared,
     InputCommitted,
     InputWithdrawn,
+    ItemDeleted,
     OutputHeld,
     OutputResumed,
     ReplyAudio,
@@ -95,7 +97,7 @@ class RealtimeEncoder:
             case InputCommitted(item_id, previous):
                 committed = {"type": "input_audio_buffer.committed", "item_id": item_id, "previous_item_id": previous or None}
                 return [committed, *_item_done(_caller_item(item_id, {"type": "input_audio", "transcript": None}), previous)]
-            case TextAdded(item_id, previous, text):
+            case TextAdded(item_id, previous, text, _):
                 return _item_done(_caller_item(item_id, {"type": "input_text", "text": text}), previous)
             case InputWithdrawn(item_id):
                 return [{"type": "conversation.item.deleted", "item_id": item_id}]
@@ -119,7 +121,16 @@ class RealtimeEncoder:
                 return self._tool_started(event)
             case ToolFinished():
                 return self._tool_finished(event)
-            case DtmfReceived() | OutputHeld() | OutputResumed() | ToolRequested() | TranscriptPartial() | TransferRequested():
+            case (
+                ItemDeleted()
+                | Echoed()
+                | DtmfReceived()
+                | OutputHeld()
+                | OutputResumed()
+                | ToolRequested()
+                | TranscriptPartial()
+                | TransferRequested()
+            ):
                 return []
             case Flush():
                 return []  # on this wire speech_started and the cancelled response tell the client to flush

@@ -19,6 +19,7 @@ from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import (
     AgentEvent,
     DtmfReceived,
+    Echoed,
     InputCleared,
     ReplyAudio,
     SessionClosed,
@@ -31,7 +32,9 @@ from runtime.dialogue.caller_events import (
     ClearAudio,
     CommitAudio,
     Configure,
+    DeleteItem,
     Dtmf,
+    Echo,
     EndOfInput,
     Goodbye,
     Interrupt,
@@ -220,16 +223,22 @@ class Conversation:
             case ClearAudio():
                 self._turns.clear()
                 self.emit(InputCleared())
-            case SayText(text, item_id):
-                self._turns.add_text(text, item_id)
-            case RequestReply(event_id):
-                self._turns.request_reply(event_id)
+            case SayText():
+                self._turns.items.add(event)
+            case DeleteItem():
+                self._turns.items.delete(event)
+            case RequestReply():
+                self._turns.request_reply(event)
+            case Echo(what):
+                self.emit(Echoed(what))
             case Interrupt(event_id):
                 self._turns.interrupt(event_id)
             case ReportHeard(generation, played_ms):
                 self._turns.correct_heard(generation, played_ms)
             case ToolOutput(call_id, _, _, event_id):
-                self.emit(SoftError("tool_not_waiting", f"no tool waits under call_id {call_id[:64]!r}", event_id, "call_id"))
+                if not self._turns.client_tools.answer(event):
+                    text = f"no tool waits under call_id {call_id[:64]!r}"
+                    self.emit(SoftError("tool_not_waiting", text, event_id, "call_id"))
             case Dtmf(digit):
                 self.emit(DtmfReceived(digit))
             case Invalid(code, message, event_id, parameter):

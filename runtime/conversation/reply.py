@@ -8,6 +8,7 @@ from typing import Final
 import anyio
 
 from runtime.conversation.mouth import Mouth
+from runtime.conversation.mute_mouth import MuteMouth
 from runtime.conversation.outbox import OutboxFull
 from runtime.conversation.tool_runner import ToolRunner
 from runtime.dialogue.agent import Agent, Json, Turn
@@ -28,7 +29,7 @@ class Reply:
         generation: int,
         item_id: str,
         previous_item_id: str,
-        mouth: Mouth,
+        mouth: Mouth | MuteMouth,
         tools: ToolRunner,
         emit: Callable[[AgentEvent], None],
         on_fault: Callable[[Exception], None],

@@ -1,4 +1,4 @@
-"""Runs an agent's tools inside one reply: announced, timed, recorded, and cancelled with the reply."""
+"""Runs tools inside one reply, the agent's here and the client's there: announced, timed, recorded, cancelled with the reply."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
+from runtime.conversation.client_tools import ClientTools
 from runtime.dialogue.agent import Json, Tool, ToolFailure
-from runtime.dialogue.agent_events import AgentEvent, ToolFinished, ToolStarted
+from runtime.dialogue.agent_events import AgentEvent, ToolFinished, ToolRequested, ToolStarted
 
 __all__ = ["ToolRunner"]
 
@@ -26,16 +27,22 @@ class ToolRunner:
         generation: int,
         emit: Callable[[AgentEvent], None],
         on_fault: Callable[[Exception], None],
+        client_tools: ClientTools | None = None,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._prefix = f"{session_id}:{generation}"
         self._generation = generation
         self._emit = emit
         self._on_fault = on_fault
+        self._client_tools = client_tools or ClientTools()
         self._count = 0
 
     async def __call__(self, name: str, arguments: Mapping[str, Json]) -> Json:
         tool = self._tools.get(name)
+        if tool is None and name in self._client_tools.declared:
+            self._count += 1
+            request = ToolRequested(self._generation, f"call_{self._generation}_{self._count}", name, _json(arguments))
+            return await self._client_tools.ask(request, self._emit)
         if tool is None:
             raise ToolFailure(f"there is no tool named {name!r}")
         self._count += 1

@@ -5,18 +5,21 @@ All changes happen on the event loop between two awaits, so a decision is visibl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
 
+from runtime.conversation.client_tools import ClientTools
 from runtime.conversation.ear import Ear, Onset, Utterance
 from runtime.conversation.mouth import Mouth
+from runtime.conversation.mute_mouth import MuteMouth
 from runtime.conversation.ports import CallObserver, ConversationLimits, Stage
 from runtime.conversation.reply import Reply
 from runtime.conversation.segments import SHORTEST_SAMPLES, recognize
 from runtime.conversation.tool_runner import ToolRunner
+from runtime.conversation.transcription import Transcription
 from runtime.conversation.turn_clock import TurnClock
+from runtime.conversation.typed_items import TypedItems
 from runtime.dialogue.agent import Agent, Json, Role, Turn
 from runtime.dialogue.agent_events import (
     AgentEvent,
@@ -30,9 +33,9 @@ from runtime.dialogue.agent_events import (
     SoftError,
     SpeechStarted,
     SpeechStopped,
-    TextAdded,
     TranscriptReady,
 )
+from runtime.dialogue.caller_events import RequestReply
 from runtime.dialogue.context import Context
 from runtime.dialogue.items import Items
 from runtime.dialogue.session_settings import SessionSettings
@@ -51,18 +54,13 @@ _SHORTEST_QUESTIONABLE_MS: Final = 1_000
 """Without words, anything shorter is a cough or a click that no agent should ask about."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Transcription:
-    """An utterance on its way to words; withdrawn by cancelling its scope."""
-
-    utterance: Utterance
-    item_id: str
-    clock: TurnClock
-    scope: anyio.CancelScope
-
-
 class TurnTaker:
-    """The turns of one session. Methods other than `hear` and `wait_until_quiet` never wait."""
+    """The turns of one session. Methods other than `hear` and `wait_until_quiet` never wait.
+
+    Attributes:
+        items: what the client puts into the conversation and takes out of it.
+        client_tools: where the client's answers to tool calls go.
+    """
 
     def __init__(
         self,
@@ -90,13 +88,18 @@ class TurnTaker:
         self._generation = 0
         self._reply: Reply | None = None
         self._last_reply: Reply | None = None
-        self._transcription: _Transcription | None = None
+        self._transcription: Transcription | None = None
         self._items = Items()
+        self.items = TypedItems(self._items, self._context, stage.emit)
+        self.client_tools = ClientTools()
         self._wants_reply = False
+        self._wish = RequestReply()
         self._became_quiet = anyio.Event()
+        self.configure(settings)
 
     def configure(self, settings: SessionSettings) -> None:
         self._settings = settings
+        self.client_tools.declared = {tool.name: tool for tool in settings.tools}
         self._ear.configure(settings)
 
     async def hear(self, pcm: bytes) -> None:
@@ -134,20 +137,18 @@ class TurnTaker:
         if self._floor is Floor.HEARING:
             self._happen(Happening.NO_WORDS)
 
-    def add_text(self, text: str, wished_item_id: str) -> None:
-        item_id, previous = self._items.add(wished_item_id)
-        self._context.caller_said(text)
-        self._stage.emit(TextAdded(item_id, previous, text))
-
-    def request_reply(self, event_id: str) -> None:
+    def request_reply(self, wish: RequestReply) -> None:
+        event_id = wish.event_id
         if self._floor is Floor.TRANSCRIBING and self._transcription is not None:
             self._wants_reply = True  # the committed turn is answered as soon as its words are there
+            self._wish = wish
             return
         if self._happen(Happening.REQUEST) is Action.REFUSE:
             text = "a reply is running or the caller is speaking; cancel it or wait"
             self._stage.emit(SoftError("conversation_already_has_active_response", text, event_id))
             return
         now_ns = self._clock.now_ns()
+        self._wish = wish
         self._answer(TurnClock(now_ns, now_ns, now_ns))
 
     async def wait_until_quiet(self) -> None:
@@ -190,7 +191,7 @@ class TurnTaker:
         if may_interrupt:
             self._happen(Happening.SILENCE)
         clock = TurnClock(utterance.voiced_until_ns, self._clock.now_ns())
-        transcription = _Transcription(utterance, item_id, clock, anyio.CancelScope())
+        transcription = Transcription(utterance, item_id, clock, anyio.CancelScope())
         self._transcription = transcription
         self._stage.start(lambda: self._transcribe(transcription))
 
@@ -202,7 +203,7 @@ class TurnTaker:
             self._ear.take_back(early.utterance)
             self._stage.emit(InputWithdrawn(early.item_id))
 
-    async def _transcribe(self, transcription: _Transcription) -> None:
+    async def _transcribe(self, transcription: Transcription) -> None:
         with transcription.scope:
             try:
                 text = await recognize(self._engines.recognizer, transcription.utterance.samples)
@@ -216,7 +217,7 @@ class TurnTaker:
             audio_ms = transcription.utterance.audio_ms
             self._stage.emit(TranscriptReady(transcription.item_id, text, audio_ms))
             if text:
-                self._context.caller_said(text)
+                self._context.caller_said(text, transcription.item_id)
             if self._wants_reply and (text or audio_ms >= _SHORTEST_QUESTIONABLE_MS):
                 if self._happen(Happening.WORDS) is Action.REPLY:
                     self._answer(transcription.clock, understood_nothing=not text)
@@ -225,7 +226,9 @@ class TurnTaker:
 
     def _answer(self, turn_clock: TurnClock, *, understood_nothing: bool = False) -> None:
         self._generation += 1
-        reply = self._make_reply(self._generation, turn_clock)
+        wish, self._wish = self._wish, RequestReply()
+        speaks = self._settings.speaks if wish.speaks is None else wish.speaks
+        reply = self._make_reply(self._generation, turn_clock, speaks)
         said = self._context.history
         has_words = not understood_nothing and bool(said) and said[-1].role is Role.CALLER
         turn = Turn(
@@ -234,17 +237,19 @@ class TurnTaker:
             memory=self._memory,
             call_tool=reply.call_tool,
             metadata=self._settings.metadata,
-            instructions=self._settings.instructions,
+            instructions=self._settings.instructions if wish.instructions is None else wish.instructions,
+            client_tools=self._settings.tools,
         )
         self._reply = reply
-        self._stage.emit(ReplyStarted(reply.generation, reply.item_id, reply.previous_item_id))
+        started = ReplyStarted(reply.generation, reply.item_id, reply.previous_item_id, speaks, wish.metadata)
+        self._stage.emit(started)
 
         async def finished() -> None:
             self._finish(reply)
 
         self._stage.start(lambda: reply.run(self._agent, turn, finished))
 
-    def _make_reply(self, generation: int, turn_clock: TurnClock) -> Reply:
+    def _make_reply(self, generation: int, turn_clock: TurnClock, speaks: bool) -> Reply:
         def emit(event: AgentEvent) -> None:
             if self._reply is reply:  # what a dead reply still says ends here
                 self._stage.emit(event)
@@ -258,15 +263,16 @@ class TurnTaker:
         def first_text() -> None:
             turn_clock.first_text_ns = self._clock.now_ns()
 
-        rate_hz = self._settings.output_format.sample_rate_hz
-        on_late = self._observer.audio_was_late
+        rate_hz, on_late = self._settings.output_format.sample_rate_hz, self._observer.audio_was_late
         item_id, previous = self._items.add()
+        synthesizer, lead_ms = self._engines.synthesizer, self._limits.lead_ms
+        mouth = Mouth(synthesizer, rate_hz, lead_ms, self._clock, play, on_late) if speaks else MuteMouth()
         reply = Reply(
             generation,
             item_id,
             previous,
-            Mouth(self._engines.synthesizer, rate_hz, self._limits.lead_ms, self._clock, play, on_late),
-            ToolRunner(self._agent.tools, self._session_id, generation, emit, self._observer.agent_failed),
+            mouth,
+            ToolRunner(self._agent.tools, self._session_id, generation, emit, self._observer.agent_failed, self.client_tools),
             emit,
             self._observer.agent_failed,
             first_text,
@@ -276,7 +282,7 @@ class TurnTaker:
     def _finish(self, reply: Reply) -> None:
         self._reply = None
         self._last_reply = reply
-        self._context.agent_said(reply.text, is_complete=True)
+        self._context.agent_said(reply.text, is_complete=True, item_id=reply.item_id)
         status = ReplyStatus.FAILED if reply.has_failed else ReplyStatus.COMPLETED
         self._stage.emit(ReplyDone(reply.generation, status, reply.text, reply.mouth.sent_ms))
         self._happen(Happening.FINISHED)
@@ -289,6 +295,6 @@ class TurnTaker:
         reply.scope.cancel()
         self._observer.stale_dropped(self._stage.fence(reply.generation))
         heard = reply.mouth.heard_text(reply.mouth.heard_ms())
-        self._context.agent_said(heard, is_complete=False)
+        self._context.agent_said(heard, is_complete=False, item_id=reply.item_id)
         self._stage.emit(Flush(reply.generation))
         self._stage.emit(ReplyDone(reply.generation, status, heard, reply.mouth.sent_ms))

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
+from runtime.dialogue.session_settings import ClientTool
+
 __all__ = ["Agent", "Json", "Role", "Said", "Tool", "ToolCaller", "ToolFailure", "Turn"]
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
@@ -19,6 +21,8 @@ Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | 
 class Role(StrEnum):
     CALLER = "caller"
     AGENT = "agent"
+    SYSTEM = "system"
+    """Neither said nor heard: the client told the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Said:
     text: str
     is_complete: bool = True
     """False: an agent's reply that the caller cut off; `text` is the part that was sent before."""
+    item_id: str = ""
 
 
 class ToolFailure(Exception):
@@ -82,7 +87,8 @@ class Turn:
         text: what the caller said, as recognised. Empty where nothing could be understood.
         history: what was said before this turn, oldest first.
         memory: the agent's own notes on this call; JSON values only, kept between turns and across moves.
-        call_tool: runs one of the agent's tools.
+        call_tool: runs one of the agent's tools, or has the client run one of its own.
+        client_tools: what the client declared that it can do.
         metadata: facts about the caller that came with the call.
         instructions: the session's instructions, where the client sent some.
     """
@@ -93,6 +99,7 @@ class Turn:
     call_tool: ToolCaller
     metadata: Mapping[str, str] = field(default_factory=dict)
     instructions: str = ""
+    client_tools: Sequence[ClientTool] = ()
 
 
 class Agent(Protocol):

@@ -6,20 +6,24 @@ with each. Nothing of a generation leaves after its `Flush`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from runtime.dialogue.agent import Role
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.reasons import EndReason
 
 __all__ = [
     "AgentEvent",
     "DtmfReceived",
+    "Echoed",
     "Flush",
     "InputCleared",
     "InputCommitted",
     "InputWithdrawn",
+    "ItemDeleted",
     "OutputHeld",
     "OutputResumed",
     "ReplyAudio",
@@ -110,11 +114,17 @@ class DtmfReceived:
 
 @dataclass(frozen=True, slots=True)
 class TextAdded:
-    """A typed item of the caller was taken into the conversation."""
+    """An item of text was taken into the conversation."""
 
     item_id: str
     previous_item_id: str
     text: str
+    role: Role = Role.CALLER
+
+
+@dataclass(frozen=True, slots=True)
+class ItemDeleted:
+    item_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +150,13 @@ class TranscriptFailed:
 
 @dataclass(frozen=True, slots=True)
 class ReplyStarted:
+    """`speaks` False: the reply is text alone. `metadata`: as the client gave it with its request."""
+
     generation: int
     item_id: str
     previous_item_id: str
+    speaks: bool = True
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +224,13 @@ class OutputResumed:
 
 
 @dataclass(frozen=True, slots=True)
+class Echoed:
+    """An `Echo` of the caller's wire, back."""
+
+    what: object
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """Throw away all unplayed audio of generations up to this one."""
 
@@ -273,6 +294,7 @@ AgentEvent: TypeAlias = (
     | DtmfReceived
     | TextAdded
     | TranscriptPartial
+    | ItemDeleted
     | TranscriptReady
     | TranscriptFailed
     | ReplyStarted
@@ -283,6 +305,7 @@ AgentEvent: TypeAlias = (
     | ToolFinished
     | OutputHeld
     | OutputResumed
+    | Echoed
     | Flush
     | ReplyDone
     | SoftError

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from runtime.dialogue.agent import Role
 from runtime.dialogue.session_settings import SessionSettings
 
 __all__ = [
@@ -13,7 +15,9 @@ __all__ = [
     "ClearAudio",
     "CommitAudio",
     "Configure",
+    "DeleteItem",
     "Dtmf",
+    "Echo",
     "EndOfInput",
     "Goodbye",
     "Interrupt",
@@ -53,17 +57,43 @@ class ClearAudio:
 
 @dataclass(frozen=True, slots=True)
 class SayText:
-    """A typed turn. It is answered when a reply is asked for."""
+    """An item of text: a typed turn of the caller, or what the client adds to the conversation on another's part. A reply comes
+    when one is asked for."""
 
     text: str
     item_id: str = ""
+    role: Role = Role.CALLER
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteItem:
+    """Take an item out of the conversation."""
+
+    item_id: str
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """Something that the wire answers by itself: it comes back as `Echoed`, in its place among what the caller is told."""
+
+    what: object
 
 
 @dataclass(frozen=True, slots=True)
 class RequestReply:
-    """Answer now."""
+    """Answer now. What is not None holds for this reply only.
+
+    Attributes:
+        instructions: in place of the session's.
+        speaks: in place of the session's.
+        metadata: handed back with the reply, for the client to know it by.
+    """
 
     event_id: str = ""
+    instructions: str | None = None
+    speaks: bool | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +161,8 @@ CallerEvent: TypeAlias = (
     | CommitAudio
     | ClearAudio
     | SayText
+    | DeleteItem
+    | Echo
     | RequestReply
     | Interrupt
     | ReportHeard

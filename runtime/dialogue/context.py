@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from runtime.dialogue.agent import Role, Said
@@ -42,11 +43,24 @@ class Context:
     def history(self) -> Sequence[Said]:
         return tuple(self._said)
 
-    def caller_said(self, text: str) -> None:
-        self._add(Said(Role.CALLER, text))
+    def caller_said(self, text: str, item_id: str = "") -> None:
+        self._add(Said(Role.CALLER, text, item_id=item_id))
 
-    def agent_said(self, text: str, *, is_complete: bool) -> None:
-        self._add(Said(Role.AGENT, text, is_complete))
+    def add(self, role: Role, text: str, item_id: str) -> None:
+        """An item that the client puts in, on anybody's part."""
+        self._add(Said(role, text, item_id=item_id))
+
+    def forget(self, item_id: str) -> bool:
+        """Takes an item out. False where there is none of that name."""
+        for said in self._said:
+            if said.item_id == item_id:
+                self._said.remove(said)
+                self._characters -= len(said.text)
+                return True
+        return False
+
+    def agent_said(self, text: str, *, is_complete: bool, item_id: str = "") -> None:
+        self._add(Said(Role.AGENT, text, is_complete, item_id))
 
     def correct_agent(self, text: str) -> None:
         """The caller reports what was really heard of the newest reply, if that reply was cut off."""
@@ -54,7 +68,7 @@ class Context:
             if self._said[index].role is Role.AGENT:
                 if not self._said[index].is_complete:
                     self._characters += len(text) - len(self._said[index].text)
-                    self._said[index] = Said(Role.AGENT, text, is_complete=False)
+                    self._said[index] = replace(self._said[index], text=text)
                 return
 
     def _add(self, said: Said) -> None:

@@ -104,12 +104,19 @@ class ClientTool:
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """`turn_detection` None: the client commits audio and asks for replies itself."""
+    """What holds for a session.
+
+    Attributes:
+        turn_detection: None: the client commits audio and asks for replies itself.
+        speaks: whether the agent's text is spoken; else it leaves as text alone.
+        tools: what the client can do for the agent, beside the agent's own tools.
+    """
 
     agent: str
     input_format: AudioFormat = PCM16_24K
     output_format: AudioFormat = PCM16_24K
     turn_detection: ServerVad | None = field(default_factory=ServerVad)
     instructions: str = ""
+    speaks: bool = True
     metadata: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[ClientTool, ...] = ()

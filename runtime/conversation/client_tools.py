@@ -1,0 +1,69 @@
+"""Asks the client to run tools of its own, and gives its answers to the replies that wait for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import anyio
+
+from runtime.dialogue.agent import Json, ToolFailure
+from runtime.dialogue.agent_events import AgentEvent, ToolRequested
+from runtime.dialogue.caller_events import ToolOutput
+from runtime.dialogue.session_settings import ClientTool
+
+__all__ = ["ClientTools"]
+
+_DEADLINE_S: Final = 60.0
+"""A client may ask a person; the caller on the line waits no longer."""
+
+
+class _Asked:
+    def __init__(self) -> None:
+        self.answered = anyio.Event()
+        self.output: ToolOutput | None = None
+
+
+class ClientTools:
+    """The client's tools of one session.
+
+    Attributes:
+        declared: by name; the session's settings say which.
+    """
+
+    def __init__(self) -> None:
+        self.declared: Mapping[str, ClientTool] = {}
+        self._asked: dict[str, _Asked] = {}
+
+    async def ask(self, request: ToolRequested, emit: Callable[[AgentEvent], None], deadline_s: float = _DEADLINE_S) -> Json:
+        """Waits for the client's answer: its JSON value, or its text where it is none.
+
+        Raises ToolFailure where none came in time or the client says that the tool failed. A cancel forgets the question.
+        """
+        asked = self._asked[request.call_id] = _Asked()
+        try:
+            emit(request)
+            with anyio.fail_after(deadline_s):
+                await asked.answered.wait()
+        except TimeoutError:
+            raise ToolFailure(f"{request.name} was not answered in time", outcome_is_unknown=True) from None
+        finally:
+            del self._asked[request.call_id]
+        assert asked.output is not None, "set before the event"
+        if asked.output.is_error:
+            raise ToolFailure(asked.output.output or f"{request.name} failed")
+        try:
+            value: Json = json.loads(asked.output.output)
+        except (ValueError, RecursionError):
+            return asked.output.output
+        return value
+
+    def answer(self, output: ToolOutput) -> bool:
+        """False where no call of that id waits."""
+        asked = self._asked.get(output.call_id)
+        if asked is None or asked.output is not None:
+            return False
+        asked.output = output
+        asked.answered.set()
+        return True

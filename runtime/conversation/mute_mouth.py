@@ -1,0 +1,42 @@
+"""The agent's side where the client wants text alone: nothing is synthesised, nothing is paced."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import anyio
+
+__all__ = ["MuteMouth"]
+
+
+class MuteMouth:
+    """Stands where a `Mouth` stands. What was said counts as read at once."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._finished = anyio.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._finished.set()
+
+    async def say(self, text: str) -> None:
+        self._text.append(text)
+
+    def finish(self) -> None:
+        self._finished.set()
+
+    async def run(self) -> None:
+        await self._finished.wait()
+
+    @property
+    def sent_ms(self) -> int:
+        return 0
+
+    def heard_ms(self) -> int:
+        return 0
+
+    def heard_text(self, _heard_ms: int) -> str:
+        return " ".join(self._text)
