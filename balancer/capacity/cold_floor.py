@@ -26,5 +26,8 @@ def floored_capacities(active: Floats, utilisation: Floats, hard_limit: Floats, 
     array([4., 1.])
     """
     effective = effective_capacities(active, utilisation, hard_limit, rule)
+    is_below = active < rule.cold_allowance
+    if not is_below.any():
+        return effective
     idle = effective_capacities(np.zeros_like(active), utilisation, hard_limit, rule)
-    return np.where(active < rule.cold_allowance, np.maximum(effective, idle), effective)
+    return np.where(is_below, np.maximum(effective, idle), effective)

@@ -32,6 +32,7 @@ _POOL_FROM: Final = 10.0
 _POOL_MEMORY: Final = 4000.0
 _POOL_ENOUGH: Final = 40.0
 _TIDE_MEMORY: Final = 10.0
+_TURNS: Final = 0.02
 _SIGMAS: Final = 3.0
 _TRUST_SIGMAS: Final = 2.0
 _ABSURD: Final = 4.0
@@ -57,6 +58,7 @@ class CostFactors:
         self._uncertain = np.zeros(size)
         self._tide_mean = 1.0
         self._tide_weight = 0.0
+        self._tide_now = 1.0
         self._pairs = 0.0
         self._singles = 0.0
         self._square = 0.0
@@ -139,6 +141,13 @@ class CostFactors:
         middle = float(np.median(relative)) if slots.shape[0] > 2 else self._tide_mean
         middle = float(np.clip(relative, 0.4 * middle, 2.5 * middle).mean())
         self._tide_mean += (middle - self._tide_mean) * min(1.0, slots.shape[0] / self._tide_weight)
+        few = min(_TIDE_MEMORY, self._tide_weight)
+        self._tide_now += (middle - self._tide_now) * min(1.0, slots.shape[0] / few)
+        noise = math.sqrt(self.session_variance / (few * max(1.0, float(sessions.mean()))))
+        if abs(self._tide_now - self._tide_mean) > (_SIGMAS * noise + _TURNS) * self._tide_mean:
+            # It turned. A mean over the whole fleet would follow for a round of reports, in which what all have in common
+            # looks like lasting cost of those who reported first.
+            self._tide_mean, self._tide_weight = self._tide_now, few
         return max(self._tide_mean, _RANGE[0])
 
     def _pool(self, slots: Slots, sessions: Floats, measured: Floats) -> None:

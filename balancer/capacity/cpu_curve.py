@@ -23,7 +23,8 @@ _WIDTH: Final = math.log(1.1)
 _BINS: Final = 128
 _LEAST_MEMORY: Final = 400.0
 _IDLE: Final = 1e-9
-_HALVINGS: Final = 24
+_STEPS: Final = 20
+_CLOSE: Final = 1e-9
 _BEND_SPAN: Final = 3.0
 """How far apart loads must lie, as a ratio, before a bend can be told from chance."""
 _ENOUGH: Final = 10.0
@@ -66,14 +67,20 @@ class Curve:
         `session_variance`: variance of one session's momentary CPU over its mean squared (talk and pause); of n sessions that
         speak independently the sum's standard deviation is slope * speed * sqrt(session_variance * n).
         """
-        low, high = np.zeros_like(speed), reach / speed
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            x = speed * middle
-            slope = self.k + self.g * x
-            fits = self.u0 + slope * x + z * slope * speed * np.sqrt(session_variance * middle) <= target
-            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-        return high
+        # With y the root of n, mean + z * sd is a polynomial in y without negative parts, so it is convex: from the right of
+        # where it meets the target, Newton's steps come down to that point and never pass it.
+        spread = z * math.sqrt(session_variance)
+        y = np.sqrt(reach / speed)
+        for _ in range(_STEPS):
+            x = speed * y * y
+            bend = self.g * x
+            excess = self.u0 + (self.k + bend) * (x + spread * speed * y) - target
+            slope = 2.0 * speed * y * (self.k + 2.0 * bend) + spread * speed * (self.k + 3.0 * bend)
+            step = np.maximum(excess, 0.0) / np.maximum(slope, 1e-12)
+            y = np.maximum(y - step, 0.0)
+            if not (step > _CLOSE * (1.0 + y)).any():
+                break
+        return y * y
 
 
 class CurveFit:

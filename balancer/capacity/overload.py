@@ -8,6 +8,10 @@
 The load here is the utilisation that the runtime reported, as a share of its allowed cores. What is committed (sessions against
 capacity) is bounded apart, exactly and at once, by the effective capacity and the hard limit: counts need no hysteresis, and a
 small full runtime must get a new call as soon as one ends.
+
+When most of a crowd is above its threshold at once, the figure tells of the hour (every caller talks), not of a runtime. To
+send all new calls to the few that happen to be below would overload those few within one report interval, so then all take
+part that are not saturated; whether the fleet as a whole still lets anyone in is for the rule over what is committed.
 """
 
 from __future__ import annotations
@@ -17,13 +21,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OVERLOAD_OFF_BELOW", "OVERLOAD_ON_ABOVE", "overload_levels"]
+__all__ = ["OVERLOAD_OFF_BELOW", "OVERLOAD_ON_ABOVE", "SATURATED", "open_to", "overload_levels"]
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 OVERLOAD_ON_ABOVE: Final = (0.8, 0.9, 1.0)
 """Low, normal, high."""
 OVERLOAD_OFF_BELOW: Final = (0.7, 0.8, 0.9)
+SATURATED: Final = 0.97
+"""Utilisation from which a runtime gets nothing new, whatever the others show."""
+_CROWD: Final = 8
+"""Runtimes below which most of them say nothing of the hour."""
 
 
 def overload_levels(level: Floats, utilisation: Floats) -> Floats:
@@ -37,3 +46,17 @@ def overload_levels(level: Floats, utilisation: Floats) -> Floats:
         reached += utilisation > on
         held += utilisation >= off
     return np.where(np.isnan(utilisation), level, np.maximum(reached, np.minimum(level, held)))
+
+
+def open_to(level: Floats, utilisation: Floats, serving: Bools, closed_from: int) -> Bools:
+    """Who may get something new, of a priority that is closed out from level `closed_from` on; `serving`: who counts.
+
+    >>> hot = np.array([2.0] * 7 + [0.0])
+    >>> open_to(hot, np.full(8, 0.92), np.full(8, True), 2).sum(), open_to(hot[1:], np.full(7, 0.92), np.full(7, True), 2).sum()
+    (np.int64(8), np.int64(1))
+    """
+    is_below = level < closed_from
+    crowd = int(np.count_nonzero(serving))
+    if crowd >= _CROWD and 2 * int(np.count_nonzero(serving & ~is_below)) > crowd:
+        return is_below | (utilisation < SATURATED)
+    return is_below

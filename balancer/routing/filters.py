@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from balancer.capacity.overload import open_to
 from balancer.routing.fleet_view import FleetView
 from balancer.routing.overload import OVERLOAD_LEVELS
 from balancer.routing.request import PlacementRequest
@@ -92,8 +93,8 @@ def _not_avoided(context: FilterContext) -> Bools | None:
 def _not_overloaded(context: FilterContext) -> Bools | None:
     if context.request.only_runtime:
         return None  # its place is held already
-    kept: Bools = context.view.columns.overload < OVERLOAD_LEVELS[context.request.priority]
-    return kept
+    c = context.view.columns
+    return open_to(c.overload, c.utilisation, c.eligible & c.ready, OVERLOAD_LEVELS[context.request.priority])
 
 
 def _not_closed(context: FilterContext) -> Bools | None:

@@ -28,7 +28,7 @@ __all__ = ["Simulation"]
 
 Slots = NDArray[np.intp]
 
-_LONGEST_TICK_S = 0.5
+_LONGEST_TICK_S = 1.0
 """Reports are gathered over so long: a tenth of the interval at most."""
 _ROUNDS = 2
 """Decisions a placement, as the placer has."""

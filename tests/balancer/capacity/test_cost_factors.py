@@ -78,6 +78,24 @@ def test_what_all_have_in_common_is_nobody_s_cost() -> None:
     assert np.abs(fleet.factors.mix - 1.0).max() <= 0.06
 
 
+@pytest.mark.parametrize("tide", [0.25, 4.0])
+def test_a_tide_that_turns_is_followed_within_a_few_reports(tide: float) -> None:
+    """Reports come one after another, so those who report first must not look dear for a round."""
+    fleet = Windows(4)
+    fleet.run(60)
+    factors = fleet.factors
+    for round_ in range(12):
+        fleet.now_s += 10.0
+        for first in range(0, SIZE, 4):
+            slots = np.arange(first, first + 4)
+            sessions = fleet.sessions[slots]
+            noise = 1.0 + np.sqrt(0.08 / sessions) * fleet.chance.normal(4)
+            x = sessions * (tide if round_ < 6 else 1.0) * noise
+            factors.measure(slots, sessions, CURVE.utilisation(x), CURVE, fleet.now_s + first / 4.0)
+    assert np.abs(factors.mix - 1.0).max() <= 0.05
+    assert (factors.speed == 1.0).mean() > 0.9
+
+
 def test_a_new_life_is_unknown_again_and_growing_keeps_what_is_known() -> None:
     fleet = Windows(5)
     fleet.slowness[0] = 2.0

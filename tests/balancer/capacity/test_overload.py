@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from balancer.capacity.overload import OVERLOAD_OFF_BELOW, OVERLOAD_ON_ABOVE, overload_levels
+from balancer.capacity.overload import OVERLOAD_OFF_BELOW, OVERLOAD_ON_ABOVE, SATURATED, open_to, overload_levels
 
 
 def levels(loads: list[float]) -> list[float]:
@@ -37,3 +37,27 @@ def test_each_priority_is_a_latch_of_its_own(loads: list[float]) -> None:
                 closed[place] = False
         expected.append(float(sum(closed)))
     assert levels(loads) == expected
+
+
+def _open(hot: int, cool: int, utilisation: float = 0.92, serving: int | None = None) -> list[bool]:
+    level = np.array([2.0] * hot + [0.0] * cool)
+    size = hot + cool
+    serves = np.arange(size) < (size if serving is None else serving)
+    return [bool(each) for each in open_to(level, np.array([utilisation] * hot + [0.5] * cool), serves, 2)]
+
+
+def test_a_few_hot_runtimes_get_nothing_new() -> None:
+    assert _open(4, 6) == [False] * 4 + [True] * 6
+    assert _open(5, 5) == [False] * 5 + [True] * 5  # half is not most
+
+
+def test_when_most_of_a_crowd_is_hot_all_take_part_but_the_saturated() -> None:
+    assert _open(6, 4) == [True] * 10
+    assert _open(6, 4, SATURATED) == [False] * 6 + [True] * 4
+    assert _open(6, 4, math.nan) == [False] * 6 + [True] * 4  # unknown is not idle
+
+
+def test_in_a_small_fleet_each_runtime_answers_for_itself() -> None:
+    assert _open(6, 1) == [False] * 6 + [True]
+    assert _open(1, 0) == [False]
+    assert _open(9, 1, serving=7) == [False] * 9 + [True]  # those that do not serve are no crowd
