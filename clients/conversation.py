@@ -146,8 +146,8 @@ class _Listener:
             self._told("stops", f"the reply was {response['status']}")
             return
         self.result.replies += 1
-        content = next(item["content"] for item in response["output"] if item["type"] == "message")
-        self.result.reply_text = " ".join(part["transcript"] for part in content)
+        parts = [part for item in response["output"] if item["type"] == "message" for part in item["content"]]
+        self.result.reply_text = " ".join(part["transcript"] for part in parts)
         self.result.reply_samples = np.frombuffer(b"".join(self._audio), "<i2").astype(np.int16)
         self._told("says", self.result.reply_text)
         if anyio.current_time() > self.voiced_until_s and not self._pending and not self._is_speaking:

@@ -44,6 +44,7 @@ from runtime.transport.agent_check import AgentCheck
 from runtime.transport.http_server import HttpServer, listen
 from runtime.transport.ops_endpoints import ops_routes
 from runtime.transport.realtime_endpoint import RealtimeEndpoint
+from runtime.transport.websocket_door import WebSocketDoor
 
 __all__ = ["SDK_VERSION", "Runtime", "serve"]
 
@@ -182,7 +183,7 @@ class Runtime:
 
     def _app(self) -> Starlette:
         parts = self._parts
-        endpoint = RealtimeEndpoint(parts.calls, parts.places, parts.runtime_id)
+        endpoint = RealtimeEndpoint(WebSocketDoor(parts.calls, parts.places, parts.runtime_id))
         routes = ops_routes(lambda: parts.calls.state, parts.snapshot, parts.exposition)
         return Starlette(routes=[*routes, WebSocketRoute("/v1/realtime", endpoint.answer)])
 

@@ -1,55 +1,26 @@
-"""What our server says in the OpenAI Realtime protocol (GA), from agent events.
+"""What our server says in the OpenAI Realtime protocol (GA, or its beta dialect), from agent events.
 
-Every event carries an `event_id` (clients stop without it). Tools run on our side, so they are shown as the protocol shows tools
-that a server runs: items of type `mcp_call`.
+Every event carries an `event_id` (clients stop without it). Tools that run on our side are shown as the protocol shows tools that
+a server runs: items of type `mcp_call`. The client's own are `function_call` items.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
 from runtime.codec.audio_formats import to_wire
-from runtime.codec.realtime_session import shown
-from runtime.dialogue.agent_events import (
-    AgentEvent,
-    DtmfReceived,
-    Echoed,
-    Flush,
-    InputCleared,
-    InputCommitted,
-    InputWithdrawn,
-    ItemDeleted,
-    OutputHeld,
-    OutputResumed,
-    ReplyAudio,
-    ReplyDone,
-    ReplyStarted,
-    ReplyStatus,
-    ReplyText,
-    SessionClosed,
-    SessionConfigured,
-    SessionOpened,
-    SoftError,
-    SpeechStarted,
-    SpeechStopped,
-    TextAdded,
-    ToolFinished,
-    ToolRequested,
-    ToolStarted,
-    TranscriptFailed,
-    TranscriptPartial,
-    TranscriptReady,
-    TransferRequested,
-)
-from runtime.dialogue.session_settings import SessionSettings
+from runtime.codec.realtime_beta import beta_from_ga
+from runtime.codec.realtime_memory import Continue, ItemWish, KeepItem, RealtimeMemory, Truncate
+from runtime.codec.realtime_response import Response, Usage, Wire
+from runtime.codec.realtime_session import RealtimeSession, shown
+from runtime.dialogue import agent_events as ev
+from runtime.dialogue.agent import Role
 from runtime.primitives.reasons import EndReason
 
 __all__ = ["RealtimeEncoder"]
 
-_SERVER_LABEL: Final = "switchboard"
 _GOODBYES: Final = {
     EndReason.IDLE_TIMEOUT: ("session_idle", "nothing came for too long"),
     EndReason.MAXIMUM_LENGTH: ("session_expired", "the session has reached its maximum length"),
@@ -57,227 +28,259 @@ _GOODBYES: Final = {
     EndReason.HANDLER_ERROR: ("server_error", "a fault on our side ended the session"),
     EndReason.PROTOCOL_ERROR: ("protocol_error", "the connection broke the protocol"),
 }
-
-Wire = dict[str, Any]
+_PARTS: Final = {
+    Role.CALLER: ("user", "input_text"),
+    Role.SYSTEM: ("system", "input_text"),
+    Role.AGENT: ("assistant", "output_text"),
+}
 
 
 class RealtimeEncoder:
-    """Encodes one session's events, in order; remembers the running response, since its events refer to it."""
+    """Encodes one session's events, in order; remembers the running response, since its events refer to it.
 
-    def __init__(self, settings: SessionSettings) -> None:
-        self._settings = settings
+    Args:
+        memory: shared with the session's decoder.
+        is_beta: the client speaks the beta dialect.
+    """
+
+    def __init__(self, session: RealtimeSession, memory: RealtimeMemory, *, is_beta: bool = False) -> None:
+        self._session = session
+        self._memory = memory
+        self._is_beta = is_beta
         self._session_id = ""
         self._events = 0
-        self._response_id = ""
-        self._item_id = ""
-        self._transcript = ""
-        self._outputs: list[Wire] = []
+        self._last_item_id = ""
+        self._partials: dict[str, str] = {}
+        self._heard_ms = 0
+        self._spoken_ms = 0.0
+        self._started: ev.ReplyStarted | None = None
+        self._is_replying = False
+        self._output_format = session.settings.output_format
+        self._responses = 0
+        self._response: Response | None = None
         self._encode = msgspec.json.Encoder().encode
 
-    def encode(self, event: AgentEvent) -> list[str]:
+    def encode(self, event: ev.AgentEvent) -> list[str]:
         """Text messages, in order; an empty list for what this wire does not say."""
-        return [self._text(message) for message in self._messages(event)]
+        messages = self._messages(event)
+        if self._is_beta:
+            messages = [told for message in messages if (told := beta_from_ga(message)) is not None]
+        return [self._text(message) for message in messages]
 
     def _text(self, message: Wire) -> str:
         self._events += 1
         return self._encode({"event_id": f"event_{self._events:06d}", **message}).decode()
 
-    def _messages(self, event: AgentEvent) -> list[Wire]:
+    def _messages(self, event: ev.AgentEvent) -> list[Wire]:
         match event:
-            case SessionOpened(session_id, _, _, settings, _):
-                self._session_id, self._settings = session_id, settings
-                return [{"type": "session.created", "session": shown(session_id, settings)}]
-            case SessionConfigured(settings):
-                self._settings = settings
-                return [{"type": "session.updated", "session": shown(self._session_id, settings)}]
-            case SpeechStarted(item_id, at_ms):
+            case ev.SessionOpened():
+                return self._session_opened(event)
+            case ev.SpeechStarted(item_id, at_ms):
                 return [{"type": "input_audio_buffer.speech_started", "item_id": item_id, "audio_start_ms": at_ms}]
-            case SpeechStopped(item_id, at_ms, _):
+            case ev.SpeechStopped(item_id, at_ms, _):
                 return [{"type": "input_audio_buffer.speech_stopped", "item_id": item_id, "audio_end_ms": at_ms}]
-            case InputCommitted(item_id, previous):
+            case ev.InputCommitted(item_id, previous):
                 committed = {"type": "input_audio_buffer.committed", "item_id": item_id, "previous_item_id": previous or None}
-                return [committed, *_item_done(_caller_item(item_id, {"type": "input_audio", "transcript": None}), previous)]
-            case TextAdded(item_id, previous, text, _):
-                return _item_done(_caller_item(item_id, {"type": "input_text", "text": text}), previous)
-            case InputWithdrawn(item_id):
+                return [committed, *self._item(_item(item_id, "user", {"type": "input_audio", "transcript": None}))]
+            case ev.TextAdded(item_id, _, text, said_by):
+                role, part = _PARTS[said_by]
+                return self._item(_item(item_id, role, {"type": part, "text": text}))
+            case ev.InputWithdrawn(item_id) | ev.ItemDeleted(item_id):
+                self._memory.forget(item_id)
                 return [{"type": "conversation.item.deleted", "item_id": item_id}]
-            case InputCleared():
+            case ev.InputCleared():
                 return [{"type": "input_audio_buffer.cleared"}]
-            case TranscriptReady(item_id, text, audio_ms):
-                return [self._transcribed(item_id, text, audio_ms)]
-            case TranscriptFailed(item_id, message):
+            case ev.TranscriptPartial(item_id, text):
+                return self._partial(item_id, text)
+            case ev.TranscriptReady(item_id, text, audio_ms):
+                return self._transcribed(item_id, text, audio_ms)
+            case ev.TranscriptFailed(item_id, message):
                 kind = "conversation.item.input_audio_transcription.failed"
                 error = {"type": "transcription_error", "code": "audio_unintelligible", "message": message, "param": None}
                 return [{"type": kind, "item_id": item_id, "content_index": 0, "error": error}]
-            case ReplyStarted():
-                return self._reply_started(event)
-            case ReplyText(_, delta):
-                self._transcript += delta
-                return [{"type": "response.output_audio_transcript.delta", **self._content(), "delta": delta}]
-            case ReplyAudio(_, pcm):
-                audio = b64encode(to_wire(pcm, self._settings.output_format)).decode()
-                return [{"type": "response.output_audio.delta", **self._content(), "delta": audio}]
-            case ToolStarted():
-                return self._tool_started(event)
-            case ToolFinished():
-                return self._tool_finished(event)
             case (
-                ItemDeleted()
-                | Echoed()
-                | DtmfReceived()
-                | OutputHeld()
-                | OutputResumed()
-                | ToolRequested()
-                | TranscriptPartial()
-                | TransferRequested()
+                ev.ReplyStarted()
+                | ev.ReplyText()
+                | ev.ReplyAudio()
+                | ev.ToolStarted()
+                | ev.ToolFinished()
+                | ev.ToolRequested()
+                | ev.ReplyDone()
             ):
-                return []
-            case Flush():
+                return self._reply(event)
+            case ev.Echoed(what):
+                return self._echoed(what)
+            case ev.Flush() | ev.OutputHeld() | ev.OutputResumed():
                 return []  # on this wire speech_started and the cancelled response tell the client to flush
-            case ReplyDone():
-                return self._reply_done(event)
-            case SoftError(code, text, event_id, parameter):
+            case ev.SessionConfigured() | ev.DtmfReceived() | ev.TransferRequested():
+                return []
+            case ev.SoftError("tool_not_waiting"):
+                return []  # the reply that asked ended while the client's answer was on its way
+            case ev.SoftError(code, text, event_id, parameter):
                 return [_error("invalid_request_error", code, text, event_id, parameter)]
-            case SessionClosed(reason):
-                if reason not in _GOODBYES:
-                    return []
-                return [_error("server_error", *_GOODBYES[reason], "", "")]
+            case ev.SessionClosed(reason):
+                return [_error("server_error", *_GOODBYES[reason], "", "")] if reason in _GOODBYES else []
             case _:
                 assert_never(event)
 
-    def _transcribed(self, item_id: str, text: str, audio_ms: int) -> Wire:
-        return {
-            "type": "conversation.item.input_audio_transcription.completed",
-            "item_id": item_id,
-            "content_index": 0,
-            "transcript": text,
-            "usage": {"type": "duration", "seconds": round(audio_ms / 1000, 3)},
-        }
+    def _session_opened(self, event: ev.SessionOpened) -> list[Wire]:
+        self._session_id = event.session_id
+        created: list[Wire] = [{"type": "session.created", "session": shown(self._session_id, self._session)}]
+        if self._is_beta:
+            conversation = {"id": self._session_id, "object": "realtime.conversation"}
+            created.append({"type": "conversation.created", "conversation": conversation})
+        return created
 
-    def _reply_started(self, event: ReplyStarted) -> list[Wire]:
-        self._response_id = f"resp_{event.generation:04d}"
-        self._item_id = event.item_id
-        self._transcript = ""
-        self._outputs = []
-        item = _agent_item(event.item_id, "in_progress", [])
-        part = {"type": "audio", "transcript": ""}
+    def _item(self, item: Wire) -> list[Wire]:
+        """A whole item joins the conversation."""
+        previous, self._last_item_id = self._last_item_id or None, item["id"]
+        self._memory.keep(item)
+        return [{"type": f"conversation.item.{what}", "previous_item_id": previous, "item": item} for what in ("added", "done")]
+
+    def _partial(self, item_id: str, text: str) -> list[Wire]:
+        """The protocol's deltas only add: a belief that was changed waits for the whole transcript."""
+        said = self._partials.get(item_id, "")
+        if not text.startswith(said) or text == said:
+            return []
+        self._partials = {item_id: text}
+        kind = "conversation.item.input_audio_transcription.delta"
+        return [{"type": kind, "item_id": item_id, "content_index": 0, "delta": text[len(said) :]}]
+
+    def _transcribed(self, item_id: str, text: str, audio_ms: int) -> list[Wire]:
+        self._heard_ms += audio_ms
+        if self._memory.item(item_id) is not None:
+            self._memory.keep(_item(item_id, "user", {"type": "input_audio", "transcript": text}))
         return [
-            {"type": "response.created", "response": self._response("in_progress", None, [])},
-            self._output("response.output_item.added", 0, item),
-            {"type": "conversation.item.added", "previous_item_id": event.previous_item_id or None, "item": item},
-            {"type": "response.content_part.added", **self._content(), "part": part},
-        ]
-
-    def _tool_started(self, event: ToolStarted) -> list[Wire]:
-        item = _tool_item(event.call_id, event.name, event.arguments_json, None, None)
-        return [self._output("response.output_item.added", 1 + len(self._outputs), item)]
-
-    def _tool_finished(self, event: ToolFinished) -> list[Wire]:
-        error = {"type": "tool_execution_error", "message": event.result_json} if event.is_error else None
-        output = None if event.is_error else event.result_json
-        item = _tool_item(event.call_id, event.name, event.arguments_json, output, error)
-        self._outputs.append(item)
-        return [self._output("response.output_item.done", len(self._outputs), item)]
-
-    def _reply_done(self, event: ReplyDone) -> list[Wire]:
-        is_whole = event.status in (ReplyStatus.COMPLETED, ReplyStatus.FAILED)
-        transcript = self._transcript if is_whole else event.text
-        part = {"type": "audio", "transcript": transcript}
-        item = _agent_item(self._item_id, "completed" if is_whole else "incomplete", [part])
-        status, details = _status(event.status)
-        return [
-            {"type": "response.output_audio.done", **self._content()},
-            {"type": "response.output_audio_transcript.done", **self._content(), "transcript": transcript},
-            {"type": "response.content_part.done", **self._content(), "part": part},
-            self._output("response.output_item.done", 0, item),
-            {"type": "conversation.item.done", "previous_item_id": None, "item": item},
-            {"type": "response.done", "response": self._response(status, details, [item, *self._outputs])},
-        ]
-
-    def _content(self) -> Wire:
-        return {"response_id": self._response_id, "item_id": self._item_id, "output_index": 0, "content_index": 0}
-
-    def _output(self, kind: str, index: int, item: Wire) -> Wire:
-        return {"type": kind, "response_id": self._response_id, "output_index": index, "item": item}
-
-    def _response(self, status: str, details: Wire | None, output: list[Wire]) -> Wire:
-        usage = None
-        if status != "in_progress":
-            # We count no tokens; the fields are there because clients' types demand integers.
-            tokens = {"text_tokens": 0, "audio_tokens": 0}
-            usage = {
-                "total_tokens": 0,
-                "input_tokens": 0,
-                "output_tokens": 0,
-                "input_token_details": {"cached_tokens": 0, **tokens},
-                "output_token_details": tokens,
+            {
+                "type": "conversation.item.input_audio_transcription.completed",
+                "item_id": item_id,
+                "content_index": 0,
+                "transcript": text,
+                "usage": {"type": "duration", "seconds": round(audio_ms / 1000, 3)},
             }
-        return {
-            "object": "realtime.response",
-            "id": self._response_id,
-            "status": status,
-            "status_details": details,
-            "output": output,
-            "conversation_id": self._session_id,
-            "output_modalities": ["audio"],
-            "max_output_tokens": "inf",
-            "usage": usage,
-            "metadata": None,
-        }
+        ]
+
+    def _reply(
+        self,
+        event: ev.ReplyStarted
+        | ev.ReplyText
+        | ev.ReplyAudio
+        | ev.ToolStarted
+        | ev.ToolFinished
+        | ev.ToolRequested
+        | ev.ReplyDone,
+    ) -> list[Wire]:
+        if isinstance(event, ev.ReplyStarted):
+            self._started, self._responses, self._is_replying = event, 0, True
+            self._output_format = self._session.settings.output_format  # a reply keeps the format that it began in
+            return self._open()
+        if isinstance(event, ev.ReplyDone):
+            return self._reply_done(event)
+        opened = [] if self._response is not None else self._open()
+        response = self._response
+        assert response is not None, "opened above"
+        match event:
+            case ev.ReplyText(_, delta):
+                return opened + self._message(response, response.text(delta))
+            case ev.ReplyAudio(_, pcm):
+                audio_ms = len(pcm) / 2 / self._output_format.sample_rate_hz * 1000
+                told = self._message(response, response.audio(to_wire(pcm, self._output_format)))
+                self._memory.sent(response.item_id, audio_ms)
+                self._spoken_ms += audio_ms
+                return opened + told
+            case ev.ToolStarted():
+                return opened + response.tool_started(event)
+            case ev.ToolFinished():
+                return opened + response.tool_finished(event)
+            case ev.ToolRequested(generation, call_id):
+                asked = response.tool_requested(event)
+                self._memory.call_opened(call_id, generation)
+                self._memory.keep(asked[-1]["item"])
+                closed = self._close(ev.ReplyStatus.COMPLETED, None)
+                self._last_item_id = asked[-1]["item"]["id"]
+                return opened + asked + closed
+
+    def _message(self, response: Response, told: list[Wire]) -> list[Wire]:
+        if len(told) > 1 and self._started is not None:  # the message item is new
+            self._memory.is_reply(response.item_id, self._started.generation, self._started.item_id)
+            self._last_item_id = response.item_id
+        return told
+
+    def _open(self) -> list[Wire]:
+        started = self._started
+        assert started is not None, "a reply's events follow its start"
+        self._responses += 1
+        part = "" if self._responses == 1 else f"_{self._responses}"
+        response = self._response = Response(
+            f"resp_{started.generation:04d}{part}",
+            f"{started.item_id}{part}",
+            self._last_item_id,
+            started.speaks,
+            self._output_format,
+            started.metadata,
+            self._session_id,
+        )
+        self._memory.response_id = response.response_id
+        return response.created()
+
+    def _close(self, status: ev.ReplyStatus, heard_text: str | None) -> list[Wire]:
+        response = self._response
+        assert response is not None, "asked by those who know one"
+        usage = Usage(self._heard_ms, int(self._spoken_ms))
+        self._heard_ms, self._spoken_ms = 0, 0.0
+        told = response.done(status, heard_text, usage)
+        message = response.message()
+        if message is not None:
+            self._memory.keep(message)
+        self._response = None
+        self._memory.response_id = ""
+        return told
+
+    def _reply_done(self, event: ev.ReplyDone) -> list[Wire]:
+        self._memory.calls_over()
+        self._is_replying = False
+        if self._response is None:
+            return []  # it waited for the client's tools: its response is done already
+        is_whole = event.status in (ev.ReplyStatus.COMPLETED, ev.ReplyStatus.FAILED)
+        # Of a reply in several responses, the heard text is that of them all: the last one's own part is not known.
+        heard = None if is_whole else event.text if self._responses == 1 else ""
+        return self._close(event.status, heard)
+
+    def _echoed(self, what: object) -> list[Wire]:
+        match what:
+            case RealtimeSession():
+                self._session = what
+                return [{"type": "session.updated", "session": shown(self._session_id, what)}]
+            case KeepItem(created):
+                return self._item(created)
+            case ItemWish(item_id, event_id):
+                item = self._memory.item(item_id)
+                if item is None:
+                    text = f"there is no item {item_id!r}"
+                    return [_error("invalid_request_error", "item_retrieve_invalid_item_id", text, event_id, "item_id")]
+                return [{"type": "conversation.item.retrieved", "item": item}]
+            case Truncate(item_id, content_index, audio_end_ms):
+                truncated = {"item_id": item_id, "content_index": content_index, "audio_end_ms": audio_end_ms}
+                return [{"type": "conversation.item.truncated", **truncated}]
+            case Continue(generation):
+                if self._response is not None:
+                    return []
+                opened = self._open()
+                if self._is_replying and self._started is not None and self._started.generation == generation:
+                    return opened
+                return opened + self._close(ev.ReplyStatus.INTERRUPTED, None)
+        return []
 
 
-def _status(status: ReplyStatus) -> tuple[str, Wire | None]:
-    match status:
-        case ReplyStatus.COMPLETED | ReplyStatus.FAILED:
-            # A failed reply ended with a spoken apology: for the client it is a complete response.
-            return "completed", None
-        case ReplyStatus.INTERRUPTED | ReplyStatus.WITHDRAWN:
-            return "cancelled", {"type": "cancelled", "reason": "turn_detected"}
-        case ReplyStatus.CANCELLED:
-            return "cancelled", {"type": "cancelled", "reason": "client_cancelled"}
-
-
-def _caller_item(item_id: str, part: Wire) -> Wire:
+def _item(item_id: str, role: str, part: Wire) -> Wire:
     return {
         "id": item_id,
         "object": "realtime.item",
         "type": "message",
         "status": "completed",
-        "role": "user",
+        "role": role,
         "content": [part],
     }
-
-
-def _agent_item(item_id: str, status: str, content: list[Wire]) -> Wire:
-    shown_parts = [{"type": "output_audio", "transcript": part["transcript"]} for part in content]
-    return {
-        "id": item_id,
-        "object": "realtime.item",
-        "type": "message",
-        "status": status,
-        "role": "assistant",
-        "content": shown_parts,
-    }
-
-
-def _tool_item(call_id: str, name: str, arguments: str, output: str | None, error: Wire | None) -> Wire:
-    return {
-        "id": call_id,
-        "type": "mcp_call",
-        "server_label": _SERVER_LABEL,
-        "name": name,
-        "arguments": arguments,
-        "approval_request_id": None,
-        "output": output,
-        "error": error,
-    }
-
-
-def _item_done(item: Wire, previous: str) -> list[Wire]:
-    return [
-        {"type": "conversation.item.added", "previous_item_id": previous or None, "item": item},
-        {"type": "conversation.item.done", "previous_item_id": previous or None, "item": item},
-    ]
 
 
 def _error(kind: str, code: str, text: str, event_id: str, parameter: str) -> Wire:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, OutOfRange, ServerVad, SessionSettings
+from runtime.codec.realtime_tools import shown_tools, tools_from
+from runtime.codec.realtime_values import InvalidSession, flag, number, part_of, whole
+from runtime.dialogue.session_settings import (
+    AudioEncoding,
+    AudioFormat,
+    ClientTool,
+    OutOfRange,
+    ServerVad,
+    SessionSettings,
+)
 
-__all__ = ["InvalidSession", "merged", "shown"]
+__all__ = ["LONGEST_INSTRUCTIONS", "InvalidSession", "RealtimeSession", "merged", "shown", "shown_format", "speaks_from"]
 
 _TYPE_BY_ENCODING: Final = {
     AudioEncoding.PCM16: "audio/pcm",
@@ -18,51 +27,73 @@ _TYPE_BY_ENCODING: Final = {
 _ENCODING_BY_TYPE: Final = {name: encoding for encoding, name in _TYPE_BY_ENCODING.items()}
 _PCM_RATE_HZ: Final = 24_000
 """The only PCM rate that the protocol and its clients' types know."""
-_LONGEST_INSTRUCTIONS: Final = 16 * 1024
+LONGEST_INSTRUCTIONS: Final = 16 * 1024
 _VAD_PATH: Final = "session.audio.input.turn_detection"
+_DETECTORS: Final = ("server_vad", "semantic_vad")
+_CHOICES: Final = ("auto", "none", "required")
 
 
-class InvalidSession(ValueError):
-    """A field of a session update is not allowed; `parameter` is its path."""
+@dataclass(frozen=True, slots=True)
+class RealtimeSession:
+    """A session as this wire sees it.
 
-    def __init__(self, parameter: str, value: object, allowed: str) -> None:
-        self.parameter = parameter
-        shown = repr(value) if not isinstance(value, int) or abs(value) < 10**12 else "a number of many digits"
-        super().__init__(f"{parameter} is {shown[:80]}; allowed: {allowed}")
+    Attributes:
+        settings: what the conversation is told. Its tools are empty where `tool_choice` is none.
+        declared: the client's tools, whatever may be used of them.
+        tool_choice: auto or none; what else a client may wish is for the agent to decide, and shown as auto.
+    """
+
+    settings: SessionSettings
+    declared: tuple[ClientTool, ...] = ()
+    tool_choice: str = "auto"
 
 
-def merged(settings: SessionSettings, update: Mapping[str, Any]) -> SessionSettings:
-    """The settings after a client's `session.update`; what it does not mention stays, what we do not know is ignored.
+def merged(session: RealtimeSession, update: Mapping[str, Any]) -> RealtimeSession:
+    """The session after a client's `session.update`; what it does not mention stays, what we do not know is ignored.
 
     Raises InvalidSession, and then nothing of the update holds.
     """
+    settings = session.settings
     if update.get("type", "realtime") != "realtime":
         raise InvalidSession("session.type", update["type"], "realtime")
     changes: dict[str, Any] = {}
     instructions = update.get("instructions")
     if instructions is not None:
-        if not isinstance(instructions, str) or len(instructions) > _LONGEST_INSTRUCTIONS:
+        if not isinstance(instructions, str) or len(instructions) > LONGEST_INSTRUCTIONS:
             kind = type(instructions).__name__ if not isinstance(instructions, str) else f"{len(instructions)} characters long"
-            raise InvalidSession("session.instructions", kind, f"text of at most {_LONGEST_INSTRUCTIONS} characters")
+            raise InvalidSession("session.instructions", kind, f"text of at most {LONGEST_INSTRUCTIONS} characters")
         changes["instructions"] = instructions
-    audio = _object(update, "session.audio", "audio")
+    if update.get("output_modalities") is not None:
+        changes["speaks"] = speaks_from(update["output_modalities"], "session.output_modalities")
+    audio = part_of(update, "session.audio", "audio")
     for side, field in (("input", "input_format"), ("output", "output_format")):
-        part = _object(audio, f"session.audio.{side}", side)
+        part = part_of(audio, f"session.audio.{side}", side)
         if part.get("format") is not None:
-            changes[field] = _format(_object(part, f"session.audio.{side}.format", "format"), f"session.audio.{side}.format")
-    listening = _object(audio, "session.audio.input", "input")
+            changes[field] = _format(part_of(part, f"session.audio.{side}.format", "format"), f"session.audio.{side}.format")
+    listening = part_of(audio, "session.audio.input", "input")
     if "turn_detection" in listening:
         changes["turn_detection"] = _turn_detection(settings.turn_detection, listening)
-    return replace(settings, **changes)
+    declared = session.declared if update.get("tools") is None else tools_from(update["tools"], "session.tools")
+    choice = session.tool_choice if update.get("tool_choice") is None else _tool_choice(update["tool_choice"])
+    changes["tools"] = () if choice == "none" else declared
+    return RealtimeSession(replace(settings, **changes), declared, choice)
 
 
-def _object(holder: Mapping[str, Any], path: str, name: str) -> Mapping[str, Any]:
-    value = holder.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InvalidSession(path, value, "an object")
-    return value
+def speaks_from(modalities: object, path: str) -> bool:
+    """Whether a reply is spoken. Raises InvalidSession."""
+    if modalities == ["audio"]:
+        return True
+    if modalities == ["text"]:
+        return False
+    raise InvalidSession(path, modalities, '["audio"] | ["text"], one at a time')
+
+
+def _tool_choice(wanted: object) -> str:
+    if isinstance(wanted, Mapping) and wanted.get("type") == "function":
+        return "auto"
+    if wanted not in _CHOICES:
+        raise InvalidSession("session.tool_choice", wanted, " | ".join(_CHOICES) + " | an object of type function")
+    return "none" if wanted == "none" else "auto"
 
 
 def _format(wanted: Mapping[str, Any], path: str) -> AudioFormat:
@@ -76,66 +107,41 @@ def _format(wanted: Mapping[str, Any], path: str) -> AudioFormat:
 
 
 def _turn_detection(now: ServerVad | None, listening: Mapping[str, Any]) -> ServerVad | None:
-    path = _VAD_PATH
-    if listening["turn_detection"] is None:
+    if listening["turn_detection"] is None or listening["turn_detection"] is False:  # some clients say it so
         return None
-    wanted = _object(listening, path, "turn_detection")
-    if wanted.get("type", "server_vad") not in ("server_vad", "semantic_vad"):
-        raise InvalidSession(f"{path}.type", wanted["type"], "server_vad | semantic_vad | null")
+    wanted = part_of(listening, _VAD_PATH, "turn_detection")
+    if wanted.get("type", "server_vad") not in _DETECTORS:
+        raise InvalidSession(f"{_VAD_PATH}.type", wanted["type"], " | ".join((*_DETECTORS, "null")))
     base = now or ServerVad()
     try:
         return ServerVad(
-            threshold=_number(wanted, "threshold", base.threshold),
-            prefix_padding_ms=_whole(wanted, "prefix_padding_ms", base.prefix_padding_ms),
-            silence_duration_ms=_whole(wanted, "silence_duration_ms", base.silence_duration_ms),
-            creates_response=_flag(wanted, "create_response", base.creates_response),
-            interrupts_response=_flag(wanted, "interrupt_response", base.interrupts_response),
+            threshold=number(wanted, _VAD_PATH, "threshold", base.threshold),
+            prefix_padding_ms=whole(wanted, _VAD_PATH, "prefix_padding_ms", base.prefix_padding_ms),
+            silence_duration_ms=whole(wanted, _VAD_PATH, "silence_duration_ms", base.silence_duration_ms),
+            creates_response=flag(wanted, _VAD_PATH, "create_response", base.creates_response),
+            interrupts_response=flag(wanted, _VAD_PATH, "interrupt_response", base.interrupts_response),
         )
     except OutOfRange as error:
-        raise InvalidSession(f"{path}.{error.name}", error.value, error.allowed) from None
+        raise InvalidSession(f"{_VAD_PATH}.{error.name}", error.value, error.allowed) from None
 
 
-def _number(holder: Mapping[str, Any], name: str, default: float) -> float:
-    value = holder.get(name)
-    if value is None:
-        return default
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e9:
-        raise InvalidSession(f"{_VAD_PATH}.{name}", value, "a number below a thousand million")
-    return float(value)
-
-
-def _whole(holder: Mapping[str, Any], name: str, default: int) -> int:
-    value = _number(holder, name, default)
-    if value != int(value):
-        raise InvalidSession(f"{_VAD_PATH}.{name}", value, "a whole number of milliseconds")
-    return int(value)
-
-
-def _flag(holder: Mapping[str, Any], name: str, default: bool) -> bool:
-    value = holder.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
-        raise InvalidSession(f"{_VAD_PATH}.{name}", value, "true | false")
-    return value
-
-
-def shown(session_id: str, settings: SessionSettings) -> dict[str, Any]:
+def shown(session_id: str, session: RealtimeSession) -> dict[str, Any]:
     """The session as the server reports it."""
+    settings = session.settings
     vad = settings.turn_detection
     return {
         "type": "realtime",
         "object": "realtime.session",
         "id": session_id,
         "model": settings.agent,
-        "output_modalities": ["audio"],
+        "output_modalities": ["audio" if settings.speaks else "text"],
         "instructions": settings.instructions,
-        "tools": [],
-        "tool_choice": "auto",
+        "tools": shown_tools(session.declared),
+        "tool_choice": session.tool_choice,
         "max_output_tokens": "inf",
         "audio": {
             "input": {
-                "format": _shown_format(settings.input_format),
+                "format": shown_format(settings.input_format),
                 "transcription": {"model": "whisper-tiny.en"},
                 "noise_reduction": None,
                 "turn_detection": None
@@ -149,12 +155,12 @@ def shown(session_id: str, settings: SessionSettings) -> dict[str, Any]:
                     "interrupt_response": vad.interrupts_response,
                 },
             },
-            "output": {"format": _shown_format(settings.output_format), "voice": "heart", "speed": 1.0},
+            "output": {"format": shown_format(settings.output_format), "voice": "heart", "speed": 1.0},
         },
     }
 
 
-def _shown_format(audio_format: AudioFormat) -> dict[str, Any]:
+def shown_format(audio_format: AudioFormat) -> dict[str, Any]:
     shown_format: dict[str, Any] = {"type": _TYPE_BY_ENCODING[audio_format.encoding]}
     if audio_format.encoding is AudioEncoding.PCM16:
         shown_format["rate"] = audio_format.sample_rate_hz

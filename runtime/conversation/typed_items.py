@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.dialogue.agent_events import AgentEvent, ItemDeleted, SoftError, TextAdded
+from runtime.dialogue.agent_events import AgentEvent, ItemDeleted, TextAdded
 from runtime.dialogue.caller_events import DeleteItem, SayText
 from runtime.dialogue.context import Context
 from runtime.dialogue.items import Items
@@ -26,8 +26,6 @@ class TypedItems:
         self._emit(TextAdded(item_id, previous, said.text, said.role))
 
     def delete(self, wish: DeleteItem) -> None:
-        if self._context.forget(wish.item_id):
-            self._emit(ItemDeleted(wish.item_id))
-        else:
-            text = f"there is no item {wish.item_id[:64]!r}"
-            self._emit(SoftError("item_delete_invalid_item_id", text, wish.event_id, "item_id"))
+        """An item without words is in no history, and goes as well: the wire knows which items there are."""
+        self._context.forget(wish.item_id)
+        self._emit(ItemDeleted(wish.item_id))

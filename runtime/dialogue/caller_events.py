@@ -70,7 +70,6 @@ class DeleteItem:
     """Take an item out of the conversation."""
 
     item_id: str
-    event_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
-from runtime.transport.realtime_endpoint import ABORT_KEY
+from runtime.transport.websocket_door import ABORT_KEY
 
 __all__ = ["LONGEST_MESSAGE_BYTES", "HttpServer", "listen"]
 

@@ -167,7 +167,7 @@ class WebSocketCaller(_Listener):
 
 
 def _from_realtime(event: dict[str, Any]) -> list[Told]:
-    generation = int(str(event.get("response_id", "resp_0")).removeprefix("resp_"))
+    generation = int(str(event.get("response_id", "resp_0")).split("_")[1])
     match event["type"]:
         case "session.created":
             return [Told("started", text=event["session"]["id"])]
@@ -178,7 +178,7 @@ def _from_realtime(event: dict[str, Any]) -> list[Told]:
         case "conversation.item.input_audio_transcription.completed":
             return [Told("transcript", text=event["transcript"])]
         case "response.created":
-            return [Told("reply_started", int(event["response"]["id"].removeprefix("resp_")))]
+            return [Told("reply_started", int(event["response"]["id"].split("_")[1]))]
         case "response.output_audio_transcript.delta":
             return [Told("reply_text", generation, event["delta"])]
         case "response.output_audio.delta":
@@ -189,8 +189,8 @@ def _from_realtime(event: dict[str, Any]) -> list[Told]:
             return [Told("tool_result", generation, event["item"]["output"] or "")]
         case "response.done":
             response = event["response"]
-            number = int(response["id"].removeprefix("resp_"))
-            text = response["output"][0]["content"][0]["transcript"]
+            number = int(response["id"].split("_")[1])
+            text = "".join(part["transcript"] for item in response["output"] for part in item.get("content", ()))
             flush = [Told("flush", number)] if response["status"] == "cancelled" else []
             return [*flush, Told("reply_done", number, text)]
         case "error":

@@ -1,0 +1,127 @@
+"""What both directions of a Realtime session must know of each other: items by id, what was sent of them, open tool calls."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+__all__ = ["Continue", "Item", "ItemWish", "KeepItem", "RealtimeMemory", "Truncate"]
+
+_MOST_ITEMS: Final = 1_000
+_MOST_CHARACTERS: Final = 256 * 1024
+
+Item: TypeAlias = dict[str, Any]  # Any: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWish:
+    """The client asks for an item."""
+
+    item_id: str
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepItem:
+    """An item that the client puts in and the conversation takes no notice of: a tool's output, a call of another session."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    item_id: str
+    content_index: int
+    audio_end_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """The client asks for the reply that waits for its tools to go on: on this wire, a response of its own."""
+
+    generation: int
+
+
+class RealtimeMemory:
+    """Written by the encoder as things are told, read by the decoder as the client refers to them. Bounded: the oldest items go.
+
+    Attributes:
+        response_id: of the running response; empty where none runs.
+        waiting_generation: of the reply that waits for the client's tools; 0: none does.
+        open_calls: ids of the tool calls that wait for an output.
+        outputs: what came for them, until the client asks to go on.
+    """
+
+    def __init__(self) -> None:
+        self.response_id = ""
+        self.waiting_generation = 0
+        self.open_calls: set[str] = set()
+        self.outputs: dict[str, str] = {}
+        self._known_calls: set[str] = set()
+        self._items: OrderedDict[str, Item] = OrderedDict()
+        self._sizes: dict[str, int] = {}
+        self._characters = 0
+        self._replies: dict[str, tuple[int, str]] = {}
+        self._sent_ms: dict[str, float] = {}
+
+    def keep(self, item: Item) -> None:
+        """A new item, or the newer form of one that is known."""
+        item_id = str(item["id"])
+        self._characters -= self._sizes.pop(item_id, 0)
+        self._items[item_id] = item
+        self._sizes[item_id] = size = _size(item)
+        self._characters += size
+        while len(self._items) > 1 and (len(self._items) > _MOST_ITEMS or self._characters > _MOST_CHARACTERS):
+            self.forget(next(iter(self._items)))
+
+    def forget(self, item_id: str) -> None:
+        self._items.pop(item_id, None)
+        self._characters -= self._sizes.pop(item_id, 0)
+        self._replies.pop(item_id, None)
+        self._sent_ms.pop(item_id, None)
+
+    def item(self, item_id: str) -> Item | None:
+        return self._items.get(item_id)
+
+    def is_reply(self, item_id: str, generation: int, root_id: str) -> None:
+        """This item holds speech of a reply; the conversation knows the whole reply as `root_id`."""
+        self._replies[item_id] = (generation, root_id)
+
+    def reply_of(self, item_id: str) -> tuple[int, str] | None:
+        return self._replies.get(item_id)
+
+    def root_of(self, item_id: str) -> str:
+        """The conversation's own name of an item."""
+        reply = self._replies.get(item_id)
+        return item_id if reply is None else reply[1]
+
+    def sent(self, item_id: str, audio_ms: float) -> None:
+        self._sent_ms[item_id] = self._sent_ms.get(item_id, 0.0) + audio_ms
+
+    def sent_ms(self, item_id: str) -> int:
+        return int(self._sent_ms.get(item_id, 0.0))
+
+    def call_opened(self, call_id: str, generation: int) -> None:
+        self.open_calls.add(call_id)
+        self.call_known(call_id)
+        self.waiting_generation = generation
+
+    def call_known(self, call_id: str) -> None:
+        if len(self._known_calls) < _MOST_ITEMS:
+            self._known_calls.add(call_id)
+
+    def knows_call(self, call_id: str) -> bool:
+        return call_id in self._known_calls
+
+    def calls_over(self) -> None:
+        """Nobody waits for an output any more."""
+        self.open_calls.clear()
+        self.outputs.clear()
+        self.waiting_generation = 0
+
+
+def _size(item: Item) -> int:
+    parts = item.get("content") or ()
+    texts = [item.get("arguments"), item.get("output"), *(part.get("text") or part.get("transcript") for part in parts)]
+    return 64 + sum(len(text) for text in texts if isinstance(text, str))

@@ -1,0 +1,177 @@
+"""What every WebSocket wire of a runtime shares: from an upgrade to a place, from a place to a call, from a call to its close.
+
+A refusal is an HTTP answer before the upgrade, so that no client sees a call that never was.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import anyio
+from starlette.responses import JSONResponse
+from starlette.types import Message
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from runtime.conversation.calls import Calls
+from runtime.conversation.ports import LinkClosed
+from runtime.dialogue.agent_events import AgentEvent
+from runtime.dialogue.caller_events import CallerEvent
+from runtime.dialogue.session_settings import SessionSettings
+from runtime.primitives.errors import VoiceError
+from runtime.primitives.reasons import EndReason
+from runtime.session.ledger import DuplicateSession, Leg, UnknownTicket
+from runtime.transport.place import DirectForbidden, PlaceRefused, Places
+from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, WEBSOCKET_CLOSE_BY_END
+from runtime.wire.headers import RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
+
+__all__ = ["ABORT_KEY", "WebSocketDoor", "WebSocketLink", "deny"]
+
+ABORT_KEY: Final = "switchboard_abort"
+"""In the connection's state: drops the socket at once. The only way to be rid of a caller that never reads."""
+_GOODBYE_CODES: Final = frozenset({1000, 1001})
+_CLOSE_S: Final = 2.0
+"""How long a close may wait for a caller that does not read, before the socket is dropped."""
+
+
+class WebSocketLink(ABC):
+    """A call's two directions over an accepted WebSocket; a wire says how messages are read and written."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+        self._waiting: deque[CallerEvent] = deque()
+        self.close_reason = ""
+        """What the close frame says beside its code where the wire knows better than the end's name."""
+
+    @abstractmethod
+    def read(self, message: str | bytes) -> Sequence[CallerEvent]:
+        """One message of the caller. Raises LinkClosed."""
+
+    @abstractmethod
+    def written(self, event: AgentEvent) -> Sequence[str | bytes]:
+        """The messages that say this, in order."""
+
+    async def receive(self) -> CallerEvent:
+        while not self._waiting:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                raise LinkClosed(_reason(message))
+            text = message.get("text")
+            self._waiting.extend(self.read(text if text is not None else message["bytes"]))
+        return self._waiting.popleft()
+
+    async def send(self, event: AgentEvent) -> None:
+        try:
+            for message in self.written(event):
+                if isinstance(message, str):
+                    await self._websocket.send_text(message)
+                else:
+                    await self._websocket.send_bytes(message)
+        except (WebSocketDisconnect, RuntimeError) as error:
+            # Starlette answers RuntimeError to a send after the close was seen by the receiving side.
+            raise LinkClosed(EndReason.CONNECTION_LOST) from error
+
+
+class WebSocketDoor:
+    """The way in and out of a call over WebSocket. Order: `agent_of`, `admit`, `accept`, `serve`."""
+
+    def __init__(self, calls: Calls, places: Places, runtime_id: str) -> None:
+        self._calls = calls
+        self._places = places
+        self._runtime_id = runtime_id
+
+    async def agent_of(self, websocket: WebSocket) -> str | None:
+        """The agent that the upgrade names, or the default one. None: it was refused."""
+        agent = websocket.query_params.get("model") or self._calls.default_agent
+        if agent in self._calls.agent_names:
+            return agent
+        served = ", ".join(sorted(self._calls.agent_names))
+        await deny(websocket, 404, "unknown_agent", f"model is {agent[:64]!r}; served: {served}")
+        return None
+
+    async def admit(self, websocket: WebSocket, agent: str) -> Leg | None:
+        """The caller's place. None: it was refused."""
+        try:
+            return self._places.take(
+                ticket=websocket.headers.get(TICKET_HEADER) or websocket.query_params.get("ticket", ""),
+                wished_session_id=websocket.headers.get(SESSION_HEADER) or websocket.query_params.get("session_id", ""),
+                agent=agent,
+                peer_host=websocket.client.host if websocket.client else "",
+            )
+        except VoiceError as error:
+            await _refuse(websocket, error)
+            return None
+
+    async def accept(self, websocket: WebSocket, leg: Leg, subprotocols: Sequence[str]) -> None:
+        """Completes the upgrade with the first of `subprotocols` that the client offers, or none: another may be a key."""
+        offered = websocket.scope["subprotocols"]
+        subprotocol = next((name for name in subprotocols if name in offered), None)
+        headers = [(SESSION_HEADER.encode(), leg.session_id.encode()), (RUNTIME_HEADER.encode(), self._runtime_id.encode())]
+        try:
+            await websocket.accept(subprotocol, headers)
+        except BaseException:
+            self._calls.abandon(leg)
+            raise
+
+    async def serve(self, websocket: WebSocket, leg: Leg, settings: SessionSettings, link: WebSocketLink) -> None:
+        """Holds the call until it is over, and closes."""
+        reason = await self._calls.serve(leg, settings, link)
+        await hang_up(websocket, reason, link.close_reason)
+
+    def abandon(self, leg: Leg) -> None:
+        """The caller went away, or broke its wire's rules, before `serve`."""
+        self._calls.abandon(leg)
+
+
+async def hang_up(websocket: WebSocket, reason: EndReason, text: str = "") -> None:
+    """Closes as the end asks, in bounded time."""
+    if reason is EndReason.CLOSED_BY_CALLER:
+        return
+    if reason not in (EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER):
+        with anyio.move_on_after(_CLOSE_S):
+            await _close(websocket, WEBSOCKET_CLOSE_BY_END[reason], text or reason.value)
+            return
+    abort: Callable[[], None] = websocket.scope["state"][ABORT_KEY]
+    abort()
+
+
+def _reason(disconnect: Message) -> EndReason:
+    """A close frame with a normal code or none is a goodbye; a broken protocol was closed by our side; else it is a loss.
+
+    1005 (RFC 6455: no code) stands both for a close frame without a code, which is what a browser's `close()` sends, and for a
+    socket that just ended: only the frame brings a `reason`.
+    """
+    code = disconnect.get("code")
+    if code in _GOODBYE_CODES or (code == 1005 and "reason" in disconnect):
+        return EndReason.CLOSED_BY_CALLER
+    if code in (1002, 1003, 1007, 1009):
+        return EndReason.PROTOCOL_ERROR
+    return EndReason.CONNECTION_LOST
+
+
+async def _close(websocket: WebSocket, code: int, reason: str) -> None:
+    try:
+        await websocket.close(code, reason)
+    except (WebSocketDisconnect, RuntimeError):
+        return  # the caller was faster
+
+
+async def _refuse(websocket: WebSocket, error: VoiceError) -> None:
+    match error:
+        case PlaceRefused():
+            retry_s = max(1, -(-error.retry_after_ms // 1000))
+            await deny(websocket, HTTP_STATUS_BY_REFUSAL[error.reason], error.code, str(error), {"Retry-After": str(retry_s)})
+        case DuplicateSession():
+            await deny(websocket, 409, error.code, str(error))
+        case DirectForbidden() | UnknownTicket():
+            await deny(websocket, 403, error.code, str(error))
+        case _:
+            await deny(websocket, 400, error.code, str(error))
+
+
+async def deny(websocket: WebSocket, status: int, code: str, message: str, headers: dict[str, str] | None = None) -> None:
+    """Answers the upgrade with a plain HTTP error."""
+    body = {"error": {"code": code, "message": message}}
+    await websocket.send_denial_response(JSONResponse(body, status, headers))
