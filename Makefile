@@ -9,10 +9,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OPENAI_READY := .venv-openai/.ready
+AGENTS_READY := .venv-openai-agents/.ready
+PIPECAT_READY := .venv-pipecat/.ready
 PEERS_READY := .venv-peers/.ready
 PROTOS := $(wildcard protos/switchboard/v1/*.proto protos/xds/*/orca/v3/*.proto)
 
-.PHONY: help setup demo test unit e2e lint types fmt protos lock soak sim bench bench-voice all clean
+.PHONY: help setup demo test unit e2e clients-test lint types fmt protos lock soak sim bench bench-voice all clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +25,14 @@ $(READY): requirements/all.lock requirements/install.sh pyproject.toml
 
 $(OPENAI_READY): requirements/openai-client.lock requirements/install.sh
 	@requirements/install.sh .venv-openai requirements/openai-client.lock
+	@touch $@
+
+$(AGENTS_READY): requirements/openai-agents-client.lock requirements/install.sh
+	@requirements/install.sh .venv-openai-agents requirements/openai-agents-client.lock
+	@touch $@
+
+$(PIPECAT_READY): requirements/pipecat-client.lock requirements/install.sh
+	@requirements/install.sh .venv-pipecat requirements/pipecat-client.lock
 	@touch $@
 
 $(PEERS_READY): requirements/peers.lock requirements/install.sh
@@ -42,6 +52,9 @@ unit: $(READY) ## the quick tests: no models, no processes
 
 e2e: $(READY) $(OPENAI_READY) $(PEERS_READY) ## real processes, real models, a kill -9
 	@$(BIN)/python -m pytest tests/e2e $(ARGS)
+
+clients-test: $(READY) $(OPENAI_READY) $(AGENTS_READY) $(PIPECAT_READY) ## unmodified third-party clients through the balancer, one at a time
+	@$(BIN)/python -m pytest -m clients tests/third_party $(ARGS)
 
 lint: $(READY) ## ruff, formatting, import contracts
 	@$(BIN)/ruff check .
@@ -64,6 +77,9 @@ lock: $(READY) ## compile the hashed locks anew (needs uv)
 	  --no-emit-index-url --no-header -q -o requirements/all.lock
 	@uv pip compile requirements/openai-client.in --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -q -o requirements/openai-client.lock
+	@for client in openai-agents-client pipecat-client; do \
+	  uv pip compile requirements/$$client.in --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-header -q -o requirements/$$client.lock; done
 	@uv pip compile requirements/peers.in --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -q -o requirements/peers.lock
 
@@ -83,5 +99,5 @@ bench-voice: $(READY) ## turn latency, CPU and memory per call with real models,
 all: lint types test ## what CI runs
 
 clean: ## leave a fresh checkout
-	@rm -rf $(VENV) .venv-openai .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out *.egg-info
+	@rm -rf $(VENV) .venv-openai .venv-openai-agents .venv-pipecat .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@ _MIRRORED = ("runtime", "balancer", "clients", "perf")
 _WITHOUT_SOURCE = {
     "tests/balancer/routing/test_conformance.py",  # one suite over all of balancer/routing/policies
     "tests/runtime/engines/test_echo_agent.py",  # examples/echo_agent.py, beside the agents it is an example for
+    "tests/runtime/engines/test_client_tools_agent.py",  # examples/client_tools_agent.py, likewise
 }
 
 
