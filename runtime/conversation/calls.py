@@ -9,10 +9,12 @@ import anyio
 from structlog.typing import FilteringBoundLogger
 
 from runtime.conversation.conversation import Conversation
-from runtime.conversation.ports import CallLink, ConversationLimits, TurnLatency
+from runtime.conversation.intent_memory import IntentMemory
+from runtime.conversation.ports import CallLink, ConversationLimits, IntentStore, Interruption, TurnLatency
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import SessionOpened
 from runtime.dialogue.session_settings import SessionSettings
+from runtime.dialogue.turn_table import Floor
 from runtime.engines.ports import Engines
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
 from runtime.primitives.ids import RuntimeId
@@ -36,9 +38,17 @@ class CallsMeter(Protocol):
 
     def turn_measured(self, latency: TurnLatency) -> None: ...
 
+    def interruption_measured(self, held_ms: float) -> None: ...
+
+    def interruption_settled(self, outcome: Interruption) -> None: ...
+
+    def commit_withdrawn(self, stage: Floor) -> None: ...
+
     def audio_was_late(self) -> None: ...
 
     def stale_dropped(self, events: int) -> None: ...
+
+    def stale_sent(self) -> None: ...
 
 
 class Calls:
@@ -63,7 +73,9 @@ class Calls:
         meter: CallsMeter,
         saturation: Callable[[], Saturation],
         log: FilteringBoundLogger,
+        intents: IntentStore | None = None,
     ) -> None:
+        self._intents = intents or IntentMemory()
         self.state = RuntimeState.STARTING
         self._runtime_id = runtime_id
         self._ledger = ledger
@@ -114,7 +126,17 @@ class Calls:
         call = _Call(leg, self._ledger, self._clock, self._meter, log)
         try:
             agent = self._agents[settings.agent]
-            conversation = Conversation(leg.session_id, settings, agent, self._engines, self._limits, self._clock, call)
+            conversation = Conversation(
+                leg.session_id,
+                settings,
+                agent,
+                self._engines,
+                self._limits,
+                self._clock,
+                call,
+                self._intents,
+                leg.epoch,
+            )
             self._running[leg] = conversation
             return await conversation.run(link, SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings))
         except Exception:
@@ -197,6 +219,19 @@ class _Call:
 
     def stale_dropped(self, events: int) -> None:
         self._meter.stale_dropped(events)
+
+    def stale_sent(self) -> None:
+        self._meter.stale_sent()
+        self._log.error("a frame of a dead reply was sent")
+
+    def interruption_measured(self, held_ms: float) -> None:
+        self._meter.interruption_measured(held_ms)
+
+    def interruption_settled(self, outcome: Interruption) -> None:
+        self._meter.interruption_settled(outcome)
+
+    def commit_withdrawn(self, stage: Floor) -> None:
+        self._meter.commit_withdrawn(stage)
 
     def agent_failed(self, error: Exception) -> None:
         # The type only: an exception's text may hold what the caller said.

@@ -12,8 +12,10 @@ from typing import Final, assert_never
 import anyio
 from anyio.abc import TaskGroup
 
+from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.outbox import Outbox, OutboxFull
-from runtime.conversation.ports import CallLink, CallObserver, ConversationLimits, LinkClosed
+from runtime.conversation.ports import CallLink, CallObserver, CallParts, ConversationLimits, IntentStore, LinkClosed
+from runtime.conversation.telephone_keys import TelephoneKeys
 from runtime.conversation.turns import TurnTaker
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import (
@@ -68,12 +70,17 @@ class Conversation:
         limits: ConversationLimits,
         clock: Clock,
         observer: CallObserver,
+        intents: IntentStore | None = None,
+        epoch: int = 1,
     ) -> None:
         self._limits = limits
         self._clock = clock
         self._observer = observer
         self._outbox = Outbox(limits.outbox_events, limits.outbox_audio_frames)
-        self._turns = TurnTaker(session_id, settings, agent, engines, limits, clock, observer, self)
+        parts = CallParts(session_id, epoch, agent, engines, limits, clock, observer, self, intents or IntentMemory())
+        self._turns = TurnTaker(parts, settings)
+        self._keys = TelephoneKeys(self.start, self._turns.take_keys)
+        self._fenced_upto = 0
         self._started = anyio.Event()
         self._reason: EndReason | None = None
         self._scope = anyio.CancelScope()
@@ -136,7 +143,22 @@ class Conversation:
         await self._outbox.put_audio(event)
 
     def fence(self, generation: int) -> int:
+        self._fenced_upto = max(self._fenced_upto, generation)
         return self._outbox.fence(generation)
+
+    def hold(self) -> None:
+        self._outbox.hold()
+
+    def release(self) -> None:
+        self._outbox.release()
+
+    def end(self, reason: EndReason) -> None:
+        """The session ends when all that waits for the caller has been sent."""
+        self.start(lambda: self._end_when_taken(reason))
+
+    async def _end_when_taken(self, reason: EndReason) -> None:
+        await self._outbox.wait_until_taken()
+        self.stop(reason)
 
     def start(self, task: Callable[[], Awaitable[None]]) -> None:
         """Runs a task that lives at most as long as the session."""
@@ -176,6 +198,8 @@ class Conversation:
 
     async def _write(self, link: CallLink) -> None:
         while (event := await self._outbox.get()) is not None and self._reason is None:
+            if isinstance(event, ReplyAudio) and event.generation <= self._fenced_upto:
+                self._observer.stale_sent()  # counted apart from the outbox that is to prevent it
             deadline = anyio.current_time() + self._limits.slow_caller_s
             self._sending = anyio.CancelScope(shield=True, deadline=deadline)
             try:
@@ -233,14 +257,15 @@ class Conversation:
                 self.emit(Echoed(what))
             case Interrupt(event_id):
                 self._turns.interrupt(event_id)
-            case ReportHeard(generation, played_ms):
-                self._turns.correct_heard(generation, played_ms)
+            case ReportHeard(generation, played_ms, item_id):
+                self._turns.speaker.correct_heard(generation, item_id, played_ms)
             case ToolOutput(call_id, _, _, event_id):
-                if not self._turns.client_tools.answer(event):
+                if not self._turns.speaker.client_tools.answer(event):
                     text = f"no tool waits under call_id {call_id[:64]!r}"
                     self.emit(SoftError("tool_not_waiting", text, event_id, "call_id"))
             case Dtmf(digit):
                 self.emit(DtmfReceived(digit))
+                self._keys.press(digit)
             case Invalid(code, message, event_id, parameter):
                 self.emit(SoftError(code, message, event_id, parameter))
             case Goodbye(after_reply):

@@ -1,4 +1,4 @@
-"""The caller's side of the audio: resampling, voice activity, ends of turns, and the utterance's samples."""
+"""The caller's side of the audio: resampling, voice activity, pauses and ends of turns, and the utterance's samples."""
 
 from __future__ import annotations
 
@@ -10,27 +10,32 @@ from typing import Final, TypeAlias
 import numpy as np
 import soxr
 
-from runtime.dialogue.endpointing import Endpointer, SpeechBegan, TurnEnded
+from runtime.dialogue.endpointing import PAUSE_MS, Endpointer, Paused, SpeechBegan, SpokeOn, TurnEnded
 from runtime.dialogue.session_settings import ServerVad, SessionSettings
 from runtime.engines.errors import EngineBusy
 from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, Samples, VoiceActivityDetector
 from runtime.primitives.clock import Clock
 
-__all__ = ["Ear", "Onset", "Utterance"]
+__all__ = ["Ear", "GoesOn", "HeardEvent", "Onset", "Pause", "Utterance"]
 
 _FRAME_MS: Final = 1000 * VAD_FRAME_SAMPLES / INPUT_RATE_HZ
-_TAIL_MS: Final = 250
-"""Silence kept behind the last voiced frame: enough for a recogniser to see the word's end."""
+_TAIL_FRAMES: Final = round(PAUSE_MS / _FRAME_MS)
+"""Silence kept behind the last voiced frame: enough for a recogniser to see the word's end, and no more than there is when it
+is first asked, so that the words of a pause are the words of the turn if it ends there."""
 _LONGEST_FRAMES: Final = int(120_000 / _FRAME_MS)
 """Two minutes: an utterance that goes on longer is taken as it is."""
+_ONSET_FRAMES: Final = round(1_000 / _FRAME_MS)
+"""Kept besides the padding, for an onset that is not yet long enough to count."""
 _NO_VAD: Final = ServerVad()
 
 
 @dataclass(frozen=True, slots=True)
 class Onset:
-    """The caller began to speak; media time of the onset, padding included."""
+    """The caller began to speak: media time of the onset, padding included, and when its first voiced frame arrived."""
 
     media_time_ms: int
+    began_ns: int
+    frame: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +52,30 @@ class Utterance:
         return len(self.samples) * 1000 // INPUT_RATE_HZ
 
 
-HeardEvent: TypeAlias = Onset | Utterance
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """The caller has paused; the utterance as it would be if the turn ended here."""
+
+    utterance: Utterance
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOn:
+    """The caller goes on after a pause, within the same turn."""
+
+
+HeardEvent: TypeAlias = Onset | Pause | GoesOn | Utterance
 
 
 class Ear:
-    """Turns appended audio into onsets and utterances. One task feeds it; calls do not overlap."""
+    """Turns appended audio into onsets, pauses and utterances. One task feeds it; calls do not overlap."""
 
     def __init__(self, vad: VoiceActivityDetector, settings: SessionSettings, clock: Clock) -> None:
         self._stream = vad.open_stream()
         self._clock = clock
-        self._endpointer = Endpointer(_NO_VAD, _FRAME_MS)
+        self.endpointer = Endpointer(_NO_VAD, _FRAME_MS)
         self._frames: deque[Samples] = deque()
+        self._arrivals_ns: deque[int] = deque(maxlen=_ONSET_FRAMES)
         self._rest = np.zeros(0, np.int16)
         self._frame = -1
         self._belief = 0.0
@@ -68,7 +86,7 @@ class Ear:
 
     def configure(self, settings: SessionSettings) -> None:
         self._vad = settings.turn_detection
-        self._endpointer.configure(self._vad or _NO_VAD)
+        self.endpointer.configure(self._vad or _NO_VAD)
         self._prefix_frames = round((self._vad or _NO_VAD).prefix_padding_ms / _FRAME_MS)
         rate_hz = settings.input_format.sample_rate_hz
         if rate_hz != self._rate_hz:
@@ -77,48 +95,51 @@ class Ear:
 
     @property
     def is_hearing_speech(self) -> bool:
-        return self._endpointer.is_speech
+        return self.endpointer.is_speech
 
-    async def hear(self, pcm: bytes, onset_ms: float) -> list[HeardEvent]:
-        """Takes PCM16 at the input format's rate. `onset_ms`: how much voiced audio counts as a beginning of speech."""
+    @property
+    def media_time_ms(self) -> int:
+        """How much of the caller's audio was heard."""
+        return int((self._frame + 1) * _FRAME_MS)
+
+    def feed(self, pcm: bytes) -> list[Samples]:
+        """Takes PCM16 at the input format's rate; answers the whole frames that it completes, for `hear`."""
         samples = np.frombuffer(pcm, dtype="<i2")
         if self._rate_hz != INPUT_RATE_HZ:
             samples = self._resampler.resample_chunk(samples)
         joined = np.concatenate((self._rest, samples))
-        events: list[HeardEvent] = []
         whole = len(joined) - len(joined) % VAD_FRAME_SAMPLES
-        for start in range(0, whole, VAD_FRAME_SAMPLES):
-            event = await self._hear_frame(joined[start : start + VAD_FRAME_SAMPLES], onset_ms)
-            if event is not None:
-                events.append(event)
         self._rest = joined[whole:]
-        return events
+        return [joined[start : start + VAD_FRAME_SAMPLES] for start in range(0, whole, VAD_FRAME_SAMPLES)]
 
-    async def _hear_frame(self, frame: Samples, onset_ms: float) -> HeardEvent | None:
+    async def hear(self, frame: Samples, onset_ms: float) -> HeardEvent | None:
+        """Takes the next frame. `onset_ms`: how much voiced audio counts as a beginning of speech."""
         self._frame += 1
         self._frames.append(frame)
+        self._arrivals_ns.append(self._clock.now_ns())
         if self._vad is None:
             if len(self._frames) > _LONGEST_FRAMES:
                 self._frames.popleft()
             return None
         with suppress(EngineBusy):  # then the last belief holds for one more frame: better than a call that ends
             self._belief = await self._stream.speech_ratio(frame)
-        endpoint = self._endpointer.hear(self._belief, onset_ms)
-        if self._endpointer.last_voiced_frame == self._frame:
+        endpoint = self.endpointer.hear(self._belief, onset_ms)
+        if self.endpointer.last_voiced_frame == self._frame:
             self._voiced_until_ns = self._clock.now_ns()
         match endpoint:
             case SpeechBegan(onset_frame):
-                keep = self._frame - onset_frame + 1 + self._prefix_frames
-                self._forget_before(keep)
-                return Onset(max(0, int((self._frame + 1 - len(self._frames)) * _FRAME_MS)))
+                return self._began(onset_frame)
+            case Paused(last_voiced):
+                return Pause(self._utterance(TurnEnded(last_voiced, self._frame)))
+            case SpokeOn():
+                return GoesOn()
             case TurnEnded():
                 return self._take(endpoint)
             case None:
-                if self._endpointer.is_speech and len(self._frames) > _LONGEST_FRAMES:
+                if self.endpointer.is_speech and len(self._frames) + self._earlier_frames > _LONGEST_FRAMES:
                     return self.commit()
-                if not self._endpointer.is_speech:
-                    # Room for the padding and for an onset that is not yet long enough to count.
-                    self._forget_before(self._prefix_frames + round(1000 / _FRAME_MS))
+                if not self.endpointer.is_speech:
+                    self._forget_before(self._prefix_frames + _ONSET_FRAMES)
         return None
 
     def commit(self) -> Utterance | None:
@@ -128,7 +149,7 @@ class Ear:
                 return None
             self._voiced_until_ns = self._clock.now_ns()
             return self._take(TurnEnded(self._frame, self._frame))
-        ended = self._endpointer.finish()
+        ended = self.endpointer.finish()
         return None if ended is None else self._take(ended)
 
     def clear(self) -> None:
@@ -136,19 +157,39 @@ class Ear:
         self._frames.clear()
         self._rest = self._rest[:0]
         self._earlier = None
-        self._endpointer.forget()
+        self.endpointer.forget()
 
-    def take_back(self, utterance: Utterance) -> None:
-        """The caller went on: this audio belongs to the utterance that is being heard now."""
-        self._earlier = utterance.samples
-
-    def _take(self, ended: TurnEnded) -> Utterance:
-        silent = ended.last_frame - ended.last_voiced_frame
-        surplus = max(0, silent - round(_TAIL_MS / _FRAME_MS))
-        frames = list(self._frames)[: len(self._frames) - surplus]
-        pieces = ([self._earlier] if self._earlier is not None else []) + frames
+    def dismiss(self) -> None:
+        """What is being said is no turn: it is forgotten, and so is the silence around it."""
         self._frames.clear()
         self._earlier = None
+        self.endpointer.forget()
+
+    def take_back(self, utterance: Utterance, onset_frame: int) -> None:
+        """The caller went on at `onset_frame`: this audio belongs to the utterance that is being heard now."""
+        self._earlier = utterance.samples
+        self.endpointer.was_cut_off(onset_frame)
+
+    @property
+    def _earlier_frames(self) -> int:
+        return 0 if self._earlier is None else len(self._earlier) // VAD_FRAME_SAMPLES
+
+    def _began(self, onset_frame: int) -> Onset:
+        back = self._frame - onset_frame + 1
+        self._forget_before(back + self._prefix_frames)
+        began_ns = self._arrivals_ns[-min(back, len(self._arrivals_ns))]
+        return Onset(max(0, int((self._frame + 1 - len(self._frames)) * _FRAME_MS)), began_ns, onset_frame)
+
+    def _take(self, ended: TurnEnded) -> Utterance:
+        utterance = self._utterance(ended)
+        self._frames.clear()
+        self._earlier = None
+        return utterance
+
+    def _utterance(self, ended: TurnEnded) -> Utterance:
+        surplus = max(0, ended.last_frame - ended.last_voiced_frame - _TAIL_FRAMES)
+        frames = list(self._frames)[: len(self._frames) - surplus]
+        pieces = ([self._earlier] if self._earlier is not None else []) + frames
         return Utterance(
             samples=np.concatenate(pieces) if pieces else np.zeros(0, np.int16),
             media_time_ms=int((ended.last_frame + 1) * _FRAME_MS),

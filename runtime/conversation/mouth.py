@@ -55,6 +55,8 @@ class Mouth:
         self._on_late = on_late
         self._pacer = Pacer(lead_ms)
         self._pieces: list[_Piece] = []
+        self._may_play = anyio.Event()
+        self._may_play.set()
 
     def __enter__(self) -> Self:
         self._give_text, self._take_text = anyio.create_memory_object_stream[_Piece](64)
@@ -79,6 +81,24 @@ class Mouth:
         async with anyio.create_task_group() as group:
             group.start_soon(self._synthesize)
             await self._pace()
+
+    def hold(self) -> None:
+        """No further frame leaves until `resume`; what is being made goes on being made."""
+        self._pacer.hold(self._clock.now_ns())
+        self._may_play = anyio.Event()
+
+    def resume(self) -> None:
+        """Frames leave again, from where they stopped."""
+        self._pacer.resume(self._clock.now_ns())
+        self._may_play.set()
+
+    def acknowledge(self, played_ms: int) -> None:
+        """The caller says how much was really played by now."""
+        self._pacer.acknowledge(played_ms, self._clock.now_ns())
+
+    def left_s(self) -> float:
+        """How long what was sent still plays, in seconds."""
+        return self._pacer.left_ns(self._clock.now_ns()) / NS_PER_S
 
     @property
     def sent_ms(self) -> int:
@@ -116,9 +136,9 @@ class Mouth:
         async for sound in self._take_sound:
             pcm = np.ascontiguousarray(sound, dtype="<i2").tobytes()
             for start in range(0, len(pcm), frame_samples * 2):
-                wait_ns = self._pacer.wait_ns(self._clock.now_ns())
-                if wait_ns:
-                    await anyio.sleep(wait_ns / NS_PER_S)
+                # Asked again after each wait: a hold may begin during the sleep, and moves what is due.
+                while not self._may_play.is_set() or (wait_ns := self._pacer.wait_ns(self._clock.now_ns())):
+                    await (anyio.sleep(wait_ns / NS_PER_S) if self._may_play.is_set() else self._may_play.wait())
                 if self._pacer.leave(self._clock.now_ns()):
                     self._on_late()
                 await self._play(pcm[start : start + frame_samples * 2])

@@ -31,6 +31,18 @@ class MuteMouth:
     async def run(self) -> None:
         await self._finished.wait()
 
+    def hold(self) -> None:
+        """There is nothing to hold."""
+
+    def resume(self) -> None:
+        """Nor to resume."""
+
+    def acknowledge(self, played_ms: int) -> None:
+        """Nor was any audio played."""
+
+    def left_s(self) -> float:
+        return 0.0
+
     @property
     def sent_ms(self) -> int:
         return 0

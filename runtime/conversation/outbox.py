@@ -1,4 +1,4 @@
-"""What waits to be sent to the caller: bounded, in order, and with a fence that throws dead generations away."""
+"""What waits to be sent to the caller: bounded, in order, with a hold, and a fence that throws dead generations away."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ class Outbox:
         self._event_limit = event_limit
         self._audio_limit = audio_limit
         self._events: deque[AgentEvent] = deque()
+        self._held: deque[AgentEvent] = deque()
         self._audio_waiting = 0
         self._fenced_upto = 0
+        self._is_holding = False
         self._is_closed = False
         self._arrived = anyio.Event()
         self._room = anyio.Event()
@@ -34,13 +36,13 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        return len(self._events)
+        return len(self._events) + len(self._held)
 
     def put(self, event: AgentEvent) -> None:
         """Raises OutboxFull. Ignored after `close`; what the fence stops never waits here."""
         if self._is_closed or self._is_dead(event):
             return
-        if len(self._events) >= self._event_limit:
+        if self.waiting >= self._event_limit:
             raise OutboxFull
         self._events.append(event)
         self._arrived.set()
@@ -52,18 +54,36 @@ class Outbox:
         # Asked after the wait: room may come and the fence go up in one step of the event loop.
         if not self._is_closed and not self._is_dead(event):
             self._audio_waiting += 1
-            self._events.append(event)
+            (self._held if self._is_holding else self._events).append(event)
             self._arrived.set()
 
     def fence(self, generation: int) -> int:
         """Throws away text and audio of generations up to `generation`, now and from now on; answers how many events waited."""
         self._fenced_upto = max(self._fenced_upto, generation)
-        kept = deque(event for event in self._events if not self._is_dead(event))
-        dropped = len(self._events) - len(kept)
-        self._events = kept
-        self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in kept)
+        waited = self.waiting
+        self._held = deque(event for event in self._held if not self._is_dead(event))
+        self._events = deque(event for event in self._events if not self._is_dead(event))
+        self.release()
+        self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in self._events)
         self._room.set()
-        return dropped
+        return waited - self.waiting
+
+    def hold(self) -> None:
+        """Audio stays here until `release`, and so does what waits behind the first frame of it; what is put later goes on."""
+        if self._is_holding:
+            return
+        self._is_holding = True
+        events = list(self._events)
+        first = next((at for at, event in enumerate(events) if isinstance(event, ReplyAudio)), len(events))
+        self._events, self._held = deque(events[:first]), deque(events[first:])
+
+    def release(self) -> None:
+        """What was held goes on, ahead of all else. Without a hold nothing changes."""
+        self._is_holding = False
+        if self._held:
+            self._held.extend(self._events)
+            self._events, self._held = self._held, deque()
+            self._arrived.set()
 
     def _is_dead(self, event: AgentEvent) -> bool:
         return isinstance(event, (ReplyAudio, ReplyText)) and event.generation <= self._fenced_upto
@@ -92,5 +112,5 @@ class Outbox:
 
     async def wait_until_taken(self) -> None:
         """Returns when the consumer has come back for more and found nothing: all that was put has been sent."""
-        while self._events or not self._taken.is_set():
+        while self._events or self._held or not self._taken.is_set():
             await self._taken.wait()

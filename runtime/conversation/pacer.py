@@ -16,14 +16,18 @@ class Pacer:
 
     due(i) = start + i * 20 ms - lead. A frame that is asked for after its own play-out time is late: the caller hears a gap, and
     the play-out clock is moved on by as much.
+
+    While it is held the play-out clock stands still: the caller's side is taken to pause, or to run dry and wait.
     """
 
-    __slots__ = ("_lead_ns", "_sent", "_start_ns")
+    __slots__ = ("_acknowledged", "_held_ns", "_lead_ns", "_sent", "_start_ns")
 
     def __init__(self, lead_ms: int) -> None:
         self._lead_ns = lead_ms * NS_PER_MS
         self._sent = 0
         self._start_ns: int | None = None
+        self._held_ns: int | None = None
+        self._acknowledged: tuple[int, int] | None = None
 
     @property
     def sent_ms(self) -> int:
@@ -46,8 +50,35 @@ class Pacer:
             return True
         return False
 
+    def hold(self, now_ns: int) -> None:
+        """Play-out stands still from now on. A second hold changes nothing."""
+        if self._held_ns is None:
+            self._held_ns = now_ns
+
+    def resume(self, now_ns: int) -> None:
+        """Play-out goes on where it stood still."""
+        if self._held_ns is not None:
+            if self._start_ns is not None:
+                self._start_ns += now_ns - self._held_ns
+            if self._acknowledged is not None:
+                played_ms, at_ns = self._acknowledged
+                self._acknowledged = played_ms, at_ns + now_ns - self._held_ns
+            self._held_ns = None
+
+    def acknowledge(self, played_ms: int, now_ns: int) -> None:
+        """The caller says that so much was really played by now; it beats the estimate. Out of range is clamped."""
+        self._acknowledged = max(0, min(played_ms, self.sent_ms)), now_ns
+
     def heard_ms(self, now_ns: int) -> int:
-        """How much has been played out by now, at most what was sent."""
+        """How much has been played out by now, at most what was sent: since the last acknowledgement, else since the start."""
+        until_ns = now_ns if self._held_ns is None else min(now_ns, self._held_ns)
+        if self._acknowledged is not None:
+            played_ms, at_ns = self._acknowledged
+            return min(self.sent_ms, played_ms + max(0, until_ns - at_ns) // NS_PER_MS)
         if self._start_ns is None:
             return 0
-        return min(self.sent_ms, max(0, now_ns - self._start_ns) // NS_PER_MS)
+        return min(self.sent_ms, max(0, until_ns - self._start_ns) // NS_PER_MS)
+
+    def left_ns(self, now_ns: int) -> int:
+        """How long what was sent still plays."""
+        return (self.sent_ms - self.heard_ms(now_ns)) * NS_PER_MS

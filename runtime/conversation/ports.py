@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
+from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import AgentEvent, ReplyAudio
 from runtime.dialogue.caller_events import CallerEvent
+from runtime.dialogue.intents import Intent, IntentOutcome, IntentRecord
+from runtime.dialogue.turn_table import Floor
+from runtime.engines.ports import Engines
+from runtime.primitives.clock import Clock
 from runtime.primitives.reasons import EndReason
 
-__all__ = ["CallLink", "CallObserver", "ConversationLimits", "LinkClosed", "Stage", "TurnLatency"]
+__all__ = [
+    "CallLink",
+    "CallObserver",
+    "CallParts",
+    "ConversationLimits",
+    "IntentStore",
+    "Interruption",
+    "LinkClosed",
+    "Stage",
+    "TurnLatency",
+]
 
 
 class LinkClosed(Exception):
@@ -67,6 +83,25 @@ class TurnLatency:
     first_audio_ms: float
 
 
+class Interruption(StrEnum):
+    """What came of speech over the agent."""
+
+    STOPPED = "stopped"
+    """The reply was stopped."""
+    RESUMED = "resumed"
+    """A backchannel or noise: it went on."""
+
+
+class IntentStore(Protocol):
+    """Where a tool's intents outlive the process that runs it. Older epochs of a session are refused with StaleEpoch."""
+
+    async def begin(self, intent: Intent) -> IntentRecord:
+        """Stores the intent where nobody has begun it (compare and set on key, tool and arguments), and answers what is known."""
+        ...
+
+    async def finish(self, intent: Intent, outcome: IntentOutcome) -> None: ...
+
+
 class CallObserver(Protocol):
     """Hears what happens in one call; must not block or raise."""
 
@@ -84,12 +119,28 @@ class CallObserver(Protocol):
 
     def turn_measured(self, latency: TurnLatency) -> None: ...
 
+    def interruption_measured(self, held_ms: float) -> None:
+        """The caller spoke over the agent: from the first voiced sample's arrival to the hold, after which no frame left."""
+        ...
+
+    def interruption_settled(self, outcome: Interruption) -> None:
+        """What came of it."""
+        ...
+
+    def commit_withdrawn(self, stage: Floor) -> None:
+        """A turn was taken to be over and the caller went on; `stage`: how far its answer was."""
+        ...
+
     def audio_was_late(self) -> None:
         """A frame left after its play-out time."""
         ...
 
     def stale_dropped(self, events: int) -> None:
         """Events of a dead generation were thrown away at the fence."""
+        ...
+
+    def stale_sent(self) -> None:
+        """A frame of a dead generation was sent after its fence: must never happen, and is counted where it would."""
         ...
 
     def agent_failed(self, error: Exception) -> None:
@@ -106,8 +157,33 @@ class Stage(Protocol):
 
     async def emit_audio(self, event: ReplyAudio) -> None: ...
 
+    def hold(self) -> None:
+        """No audio leaves until `release` or a fence."""
+        ...
+
+    def release(self) -> None: ...
+
+    def end(self, reason: EndReason) -> None:
+        """The session ends when all that was emitted has been sent."""
+        ...
+
     def fence(self, generation: int) -> int:
         """Nothing of this generation leaves any more; answers how many waiting events were thrown away."""
         ...
 
     def start(self, task: Callable[[], Awaitable[None]]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallParts:
+    """What one call is made of, besides its state."""
+
+    session_id: str
+    epoch: int
+    agent: Agent
+    engines: Engines
+    limits: ConversationLimits
+    clock: Clock
+    observer: CallObserver
+    stage: Stage
+    intents: IntentStore

@@ -1,12 +1,14 @@
-"""One reply of the agent: its text streamed, its tools run, its speech sent; and how much of it was heard."""
+"""One reply of the agent: its text streamed, its tools run, its speech sent; and what it answers."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
 
+from runtime.conversation.ear import Utterance
 from runtime.conversation.mouth import Mouth
 from runtime.conversation.mute_mouth import MuteMouth
 from runtime.conversation.outbox import OutboxFull
@@ -16,9 +18,23 @@ from runtime.dialogue.agent_events import AgentEvent, ReplyText, SoftError
 from runtime.engines.errors import EngineBusy
 from runtime.engines.speech_text import SentenceCutter
 
-__all__ = ["APOLOGY", "Reply"]
+__all__ = ["APOLOGY", "Answered", "Reply"]
 
 APOLOGY: Final = "I am sorry, something went wrong on my side. Please say that again."
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The spoken turn that a reply answers: what it takes to say that it was not over.
+
+    Attributes:
+        memory: the agent's notes as they were before.
+    """
+
+    utterance: Utterance
+    item_id: str
+    previous_item_id: str
+    memory: dict[str, Json]
 
 
 class Reply:
@@ -29,6 +45,7 @@ class Reply:
         generation: int,
         item_id: str,
         previous_item_id: str,
+        answered: Answered | None,
         mouth: Mouth | MuteMouth,
         tools: ToolRunner,
         emit: Callable[[AgentEvent], None],
@@ -38,15 +55,37 @@ class Reply:
         self.generation = generation
         self.item_id = item_id
         self.previous_item_id = previous_item_id
+        self.answered = answered
         self.mouth = mouth
+        self.ends_call = False
+        self.transfers_to = ""
         self.text = ""
         self.has_failed = False
+        self.is_sent = False
         self.scope = anyio.CancelScope()
-        self._tools = tools
+        self.tools = tools
         self._cutter = SentenceCutter()
         self._emit = emit
         self._on_fault = on_fault
         self._on_first_text = on_first_text
+
+    @property
+    def is_reversible(self) -> bool:
+        """Whether it may still count as never given: it answers speech, was not read, and did nothing final."""
+        was_read = bool(self.text) and isinstance(self.mouth, MuteMouth)
+        return self.answered is not None and not was_read and not self.tools.had_effects
+
+    def end_call(self) -> None:
+        """As `Turn.end_call`."""
+        self.ends_call = True
+
+    def transfer(self, target: str) -> None:
+        """As `Turn.transfer`."""
+        self.transfers_to = target
+
+    def heard_text(self, heard_ms: int) -> str:
+        """What of the text was heard when `heard_ms` of the audio were played; all of it, as the agent wrote it, if all was."""
+        return self.text if self.is_sent and heard_ms >= self.mouth.sent_ms else self.mouth.heard_text(heard_ms)
 
     async def run(self, agent: Agent, turn: Turn, finished: Callable[[], Awaitable[None]]) -> None:
         """Speaks the whole answer, then awaits `finished`; returns at once when `scope` is cancelled."""
@@ -57,6 +96,7 @@ class Reply:
                 # Nobody could say it. The call goes on: the caller is told that this reply ended, and may ask again.
                 self.has_failed = True
                 self._emit(SoftError("engine_busy", "the synthesiser has too much to do; please ask again"))
+            self.is_sent = True
             await finished()
 
     async def _speak(self, agent: Agent, turn: Turn) -> None:
@@ -70,7 +110,7 @@ class Reply:
     async def call_tool(self, name: str, arguments: Mapping[str, Json]) -> Json:
         """The turn's way to its tools: what was said so far is spoken while the tool works."""
         await self._say_the_rest()
-        return await self._tools(name, arguments)
+        return await self.tools(name, arguments)
 
     async def _stream(self, agent: Agent, turn: Turn) -> None:
         try:

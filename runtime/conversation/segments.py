@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from runtime.engines.ports import INPUT_RATE_HZ, Samples, SpeechRecognizer
+from runtime.engines.ports import INPUT_RATE_HZ, Samples, SpeechRecognizer, Urgency
 
 __all__ = ["SHORTEST_SAMPLES", "recognize", "split_at_quiet"]
 
@@ -31,10 +31,10 @@ def split_at_quiet(samples: Samples) -> list[Samples]:
     return pieces
 
 
-async def recognize(recognizer: SpeechRecognizer, samples: Samples) -> str:
+async def recognize(recognizer: SpeechRecognizer, samples: Samples, urgency: Urgency | None = None) -> str:
     """The words of a whole utterance at `INPUT_RATE_HZ`. Raises what the recogniser raises."""
     texts: list[str] = []
     for piece in split_at_quiet(samples):
         if len(piece) >= SHORTEST_SAMPLES:
-            texts.append((await recognizer.recognize(np.ascontiguousarray(piece))).text)
+            texts.append((await recognizer.recognize(np.ascontiguousarray(piece), urgency)).text)
     return " ".join(text for text in texts if text)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from runtime.conversation.client_tools import ClientTools
+from runtime.conversation.ports import IntentStore
 from runtime.dialogue.agent import Json, Tool, ToolFailure
 from runtime.dialogue.agent_events import AgentEvent, ToolFinished, ToolRequested, ToolStarted
+from runtime.dialogue.intents import Intent, IntentOutcome, IntentRecord, IntentState
 
 __all__ = ["ToolRunner"]
 
@@ -17,50 +19,79 @@ __all__ = ["ToolRunner"]
 class ToolRunner:
     """The tools of one reply.
 
-    The idempotency key is `session:generation:n`: the same for the n-th tool of the same reply, wherever it is tried again.
+    The idempotency key is `session:turn:n`: the same for the n-th tool of the same turn, wherever it is tried again. The intent
+    is stored before a tool runs and its outcome before that is spoken of. A tool that is not declared idempotent is never run
+    twice under one key: where its outcome was not recorded, it fails with an unknown outcome, and the agent says so.
+
+    Attributes:
+        had_effects: a tool that is not idempotent was begun: its turn can no longer be taken as not said.
     """
 
     def __init__(
         self,
         tools: Sequence[Tool],
+        client_tools: ClientTools,
         session_id: str,
+        epoch: int,
+        turn: int,
         generation: int,
+        intents: IntentStore,
         emit: Callable[[AgentEvent], None],
         on_fault: Callable[[Exception], None],
-        client_tools: ClientTools | None = None,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
-        self._prefix = f"{session_id}:{generation}"
+        self._client_tools = client_tools
+        self._session_id = session_id
+        self._epoch = epoch
+        self._prefix = f"{session_id}:{turn}"
         self._generation = generation
+        self._intents = intents
         self._emit = emit
         self._on_fault = on_fault
-        self._client_tools = client_tools or ClientTools()
         self._count = 0
+        self.had_effects = False
 
     async def __call__(self, name: str, arguments: Mapping[str, Json]) -> Json:
         tool = self._tools.get(name)
-        if tool is None and name in self._client_tools.declared:
-            self._count += 1
-            request = ToolRequested(self._generation, f"call_{self._generation}_{self._count}", name, _json(arguments))
-            return await self._client_tools.ask(request, self._emit)
-        if tool is None:
+        if tool is None and name not in self._client_tools.declared:
             raise ToolFailure(f"there is no tool named {name!r}")
         self._count += 1
-        call_id = f"call_{self._generation}_{self._count}"
+        number = self._count
+        call_id = f"call_{self._generation}_{number}"
         arguments_json = _json(arguments)
+        if tool is None:
+            self.had_effects = True  # what a client does is out of our sight
+            return await self._client_tools.ask(ToolRequested(self._generation, call_id, name, arguments_json), self._emit)
         self._emit(ToolStarted(self._generation, call_id, name, arguments_json))
+        intent = Intent(self._session_id, self._epoch, f"{self._prefix}:{number}", name, arguments_json)
         try:
-            result = await self._run(tool, arguments)
+            result = await self._once(tool, arguments, intent)
         except ToolFailure as failure:
             self._finished(call_id, name, arguments_json, str(failure), is_error=True)
             raise
         self._finished(call_id, name, arguments_json, result, is_error=False)
         return result
 
-    async def _run(self, tool: Tool, arguments: Mapping[str, Json]) -> Json:
+    async def _once(self, tool: Tool, arguments: Mapping[str, Json], intent: Intent) -> Json:
+        record = await self._intents.begin(intent)
+        if record.state is IntentState.FINISHED:
+            return _known(record)
+        if record.state is IntentState.UNKNOWN and not tool.is_idempotent:
+            raise ToolFailure(f"{tool.name} may or may not have been done already", outcome_is_unknown=True)
+        self.had_effects = self.had_effects or not tool.is_idempotent
+        try:
+            result = await self._run(tool, arguments, intent.key)
+        except ToolFailure as failure:
+            if not failure.outcome_is_unknown:
+                await self._intents.finish(intent, IntentOutcome(_json(str(failure)), is_error=True))
+            raise
+        await self._intents.finish(intent, IntentOutcome(_json(result), is_error=False))
+        return result
+
+    async def _run(self, tool: Tool, arguments: Mapping[str, Json], key: str) -> Json:
         try:
             with anyio.fail_after(tool.deadline_s):
-                result = await tool.run(arguments, f"{self._prefix}:{self._count}")
+                result = await tool.run(arguments, key)
             _json(result)  # what is no JSON value is the tool's fault, found while it can still be told
             return result
         except ToolFailure:
@@ -74,6 +105,14 @@ class ToolRunner:
 
     def _finished(self, call_id: str, name: str, arguments_json: str, result: Json, *, is_error: bool) -> None:
         self._emit(ToolFinished(self._generation, call_id, name, arguments_json, _json(result), is_error))
+
+
+def _known(record: IntentRecord) -> Json:
+    assert record.outcome is not None, "a finished intent has its outcome"
+    value: Json = json.loads(record.outcome.result_json)
+    if record.outcome.is_error:
+        raise ToolFailure(str(value))
+    return value
 
 
 def _json(value: object) -> str:

@@ -1,55 +1,54 @@
-"""Whose turn it is and what follows from it: drives the turn table, and owns transcription and the running reply.
+"""Whose turn it is and what follows from it: drives the turn table between the caller's ear and the agent's speaker.
 
 All changes happen on the event loop between two awaits, so a decision is visible to the next event.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import copy
+from typing import Final, assert_never
 
-import anyio
-
-from runtime.conversation.client_tools import ClientTools
-from runtime.conversation.ear import Ear, Onset, Utterance
-from runtime.conversation.mouth import Mouth
-from runtime.conversation.mute_mouth import MuteMouth
-from runtime.conversation.ports import CallObserver, ConversationLimits, Stage
-from runtime.conversation.reply import Reply
-from runtime.conversation.segments import SHORTEST_SAMPLES, recognize
-from runtime.conversation.tool_runner import ToolRunner
-from runtime.conversation.transcription import Transcription
+from runtime.conversation.commits import Commit, Commits
+from runtime.conversation.ear import Ear, GoesOn, HeardEvent, Onset, Pause, Utterance
+from runtime.conversation.floor_keeper import FloorKeeper
+from runtime.conversation.hold_watch import HoldWatch
+from runtime.conversation.ports import CallParts, Interruption
+from runtime.conversation.reply import Answered
+from runtime.conversation.segments import SHORTEST_SAMPLES
+from runtime.conversation.speaker import Speaker
+from runtime.conversation.transcripts import Transcriber, Transcript
 from runtime.conversation.turn_clock import TurnClock
 from runtime.conversation.typed_items import TypedItems
-from runtime.dialogue.agent import Agent, Json, Role, Turn
+from runtime.dialogue.agent import TurnCause
 from runtime.dialogue.agent_events import (
-    AgentEvent,
-    Flush,
     InputCommitted,
     InputWithdrawn,
-    ReplyAudio,
-    ReplyDone,
-    ReplyStarted,
     ReplyStatus,
     SoftError,
     SpeechStarted,
     SpeechStopped,
+    TranscriptFailed,
+    TranscriptPartial,
     TranscriptReady,
 )
 from runtime.dialogue.caller_events import RequestReply
 from runtime.dialogue.context import Context
 from runtime.dialogue.items import Items
 from runtime.dialogue.session_settings import SessionSettings
-from runtime.dialogue.turn_table import Action, Floor, Happening, next_turn
-from runtime.engines.errors import EngineBusy
-from runtime.engines.ports import Engines
-from runtime.primitives.clock import Clock
+from runtime.dialogue.silent_caller import SilentCaller
+from runtime.dialogue.turn_table import Action, Floor, Happening
+from runtime.dialogue.words_hint import is_backchannel, is_left_open
 
 __all__ = ["TurnTaker"]
 
 _ONSET_MS: Final = 96.0
 """Voiced audio that counts as a beginning of speech while the agent is silent: three frames, so that a click does not."""
-_BARGE_IN_MS: Final = 192.0
-"""The same while the agent speaks: about the 200 ms after which speech is more than a cough."""
+_HOLD_MS: Final = 160.0
+"""The same while the agent speaks: held about 200 ms after the voice began, since the detector is sure a frame later."""
+_PROOF_MS: Final = 608.0
+"""Voice over the agent that is an interruption whatever it says: "uh-huh" and "okay" are shorter."""
+_LEFT_OPEN_FACTOR: Final = 1.6
+"""A sentence that is left open makes the silence that ends the turn so much longer."""
 _SHORTEST_QUESTIONABLE_MS: Final = 1_000
 """Without words, anything shorter is a cough or a click that no agent should ask about."""
 
@@ -59,61 +58,46 @@ class TurnTaker:
 
     Attributes:
         items: what the client puts into the conversation and takes out of it.
-        client_tools: where the client's answers to tool calls go.
+        speaker: the agent's side.
     """
 
-    def __init__(
-        self,
-        session_id: str,
-        settings: SessionSettings,
-        agent: Agent,
-        engines: Engines,
-        limits: ConversationLimits,
-        clock: Clock,
-        observer: CallObserver,
-        stage: Stage,
-    ) -> None:
-        self._session_id = session_id
+    def __init__(self, parts: CallParts, settings: SessionSettings) -> None:
+        self._parts = parts
         self._settings = settings
-        self._agent = agent
-        self._engines = engines
-        self._limits = limits
-        self._clock = clock
-        self._observer = observer
-        self._stage = stage
-        self._ear = Ear(engines.vad, settings, clock)
+        self._stage = parts.stage
+        self._ear = Ear(parts.engines.vad, settings, parts.clock)
         self._context = Context()
-        self._memory: dict[str, Json] = {}
-        self._floor = Floor.LISTENING
-        self._generation = 0
-        self._reply: Reply | None = None
-        self._last_reply: Reply | None = None
-        self._transcription: Transcription | None = None
         self._items = Items()
-        self.items = TypedItems(self._items, self._context, stage.emit)
-        self.client_tools = ClientTools()
-        self._wants_reply = False
-        self._wish = RequestReply()
-        self._became_quiet = anyio.Event()
+        self.items = TypedItems(self._items, self._context, parts.stage.emit)
+        self._transcriber = Transcriber(parts.engines.recognizer, parts.stage, self._transcribed)
+        self.speaker = Speaker(parts, self._context, self._items, self._first_audio, self._reply_finished)
+        self._keeper = FloorKeeper(parts.observer.speaking)
+        self._hold_watch = HoldWatch(
+            lambda: self._floor is Floor.INTERRUPTED,
+            lambda: self._ear.media_time_ms,
+            self._nothing_was_said,
+        )
+        self._commits = Commits()
+        self._onset: Onset | None = None
+        self._held_turn: Utterance | None = None
+        self._silent_caller = SilentCaller()
         self.configure(settings)
 
     def configure(self, settings: SessionSettings) -> None:
         self._settings = settings
-        self.client_tools.declared = {tool.name: tool for tool in settings.tools}
+        self.speaker.client_tools.declared = {tool.name: tool for tool in settings.tools}
         self._ear.configure(settings)
 
     async def hear(self, pcm: bytes) -> None:
         """Takes more of the caller's audio."""
-        vad = self._settings.turn_detection
-        onset_ms = _BARGE_IN_MS if self._floor is Floor.SPEAKING else _ONSET_MS
-        for heard in await self._ear.hear(pcm, onset_ms):
-            if isinstance(heard, Onset):
-                self._stage.emit(SpeechStarted(self._items.open(), heard.media_time_ms))
-                if vad is None or vad.interrupts_response or self._reply is None:
-                    self._happen(Happening.SPEECH)
-            else:
-                self._stage.emit(SpeechStopped(self._items.open_id, heard.media_time_ms, heard.voiced_until_ms))
-                self._turn_over(heard)
+        for frame in self._ear.feed(pcm):
+            heard = await self._ear.hear(frame, _HOLD_MS if self._floor is Floor.SPEAKING else _ONSET_MS)
+            if heard is not None:
+                self._heard(heard)
+            elif self._floor is Floor.INTERRUPTED and self._ear.endpointer.voiced_ms >= _PROOF_MS:
+                self._happen(Happening.PROVEN)
+            elif self._floor is Floor.LISTENING:
+                self._mind_silence()
 
     def commit(self, event_id: str) -> None:
         """The client says that what it appended is a turn."""
@@ -134,167 +118,211 @@ class TurnTaker:
         """Forgets what was appended and not committed."""
         self._ear.clear()
         self._items.forget_open()
-        if self._floor is Floor.HEARING:
+        self._held_turn = self._onset = None
+        if self._floor in (Floor.HEARING, Floor.DECIDING, Floor.INTERRUPTED):
             self._happen(Happening.NO_WORDS)
 
+    def take_keys(self, keys: str) -> None:
+        """An entry made on the caller's telephone: a turn of its own, where nobody else has the floor."""
+        self._context.caller_said(keys)
+        if self._floor is Floor.LISTENING:
+            self._request(TurnCause.KEYS, RequestReply())
+
     def request_reply(self, wish: RequestReply) -> None:
-        event_id = wish.event_id
-        if self._floor is Floor.TRANSCRIBING and self._transcription is not None:
-            self._wants_reply = True  # the committed turn is answered as soon as its words are there
-            self._wish = wish
-            return
-        if self._happen(Happening.REQUEST) is Action.REFUSE:
+        if self._floor is Floor.TRANSCRIBING and self._commits:
+            self._commits.last.wish = wish  # the committed turn is answered as soon as its words are there
+        elif not self._request(TurnCause.TYPED, wish):
             text = "a reply is running or the caller is speaking; cancel it or wait"
-            self._stage.emit(SoftError("conversation_already_has_active_response", text, event_id))
-            return
-        now_ns = self._clock.now_ns()
-        self._wish = wish
-        self._answer(TurnClock(now_ns, now_ns, now_ns))
+            self._stage.emit(SoftError("conversation_already_has_active_response", text, wish.event_id))
 
     async def wait_until_quiet(self) -> None:
         """Returns when nobody speaks and no reply is on its way."""
-        while self._floor is not Floor.LISTENING:
-            self._became_quiet = anyio.Event()
-            await self._became_quiet.wait()
+        await self._keeper.wait_until_quiet()
 
     def interrupt(self, event_id: str) -> None:
         if self._happen(Happening.INTERRUPT) is Action.NOTHING_TO_CANCEL:
             self._stage.emit(SoftError("response_cancel_not_active", "no reply is running", event_id))
 
-    def correct_heard(self, generation: int, played_ms: int) -> None:
-        """The caller reports how much of a reply was really played; 0: of the newest. An older one changes nothing any more, and
-        out of range is clamped."""
-        if self._last_reply is not None and generation in (0, self._last_reply.generation):
-            mouth = self._last_reply.mouth
-            self._context.correct_agent(mouth.heard_text(min(max(0, played_ms), mouth.sent_ms)))
+    def _heard(self, heard: HeardEvent) -> None:
+        match heard:
+            case Onset():
+                self._began(heard)
+            case Pause(utterance):
+                if self._happen(Happening.PAUSE) is Action.LISTEN_AHEAD:
+                    self._transcriber.listen_ahead(utterance)
+            case GoesOn():
+                self._happen(Happening.VOICE)
+            case Utterance():
+                self._turn_over(heard)
+            case _:
+                assert_never(heard)
+
+    def _began(self, onset: Onset) -> None:
+        self._onset = onset
+        self._silent_caller.spoke()
+        if not self._may_interrupt:
+            self._announce()
+        elif self.speaker.belongs_to_the_turn(onset):
+            self._happen(Happening.GOES_ON)
+        else:
+            self._happen(Happening.SPEECH)
+
+    @property
+    def _floor(self) -> Floor:
+        return self._keeper.floor
+
+    @property
+    def _may_interrupt(self) -> bool:
+        """Whether what the caller says moves the floor."""
+        vad = self._settings.turn_detection
+        return vad is None or vad.interrupts_response or self.speaker.reply is None
+
+    def _announce(self) -> None:
+        """Speech that was not told to the client yet is told now."""
+        if self._onset is not None:
+            self._stage.emit(SpeechStarted(self._items.open(), self._onset.media_time_ms))
+            self._onset = None
 
     def _happen(self, happening: Happening) -> Action:
-        """Steps the turn table and does what stops something; starting something is left to the one who asked."""
-        self._floor, action = next_turn(self._floor, happening)
-        if action is Action.WITHDRAW:
-            self._withdraw()
-        elif action is Action.BARGE_IN:
-            self._stop_reply(ReplyStatus.INTERRUPTED)
-        elif action is Action.CANCEL:
-            self._stop_reply(ReplyStatus.CANCELLED)
-        self._observer.speaking(self._floor is not Floor.LISTENING)
-        if self._floor is Floor.LISTENING:
-            self._became_quiet.set()
+        """Steps the turn table and does what stops or holds something; starting something is left to the one who asked."""
+        was, onset = self._floor, self._onset
+        action = self._keeper.step(happening)
+        match action:
+            case Action.KEEP_LISTENING:
+                self._transcriber.drop()
+            case Action.WITHDRAW:
+                self._announce()
+                self._withdraw(onset)
+            case Action.RETRACT:
+                self._retract(onset, was)
+            case Action.HOLD:
+                self._hold(onset)
+            case Action.RESUME:
+                self._resume()
+            case Action.BARGE_IN:
+                self.speaker.stop(ReplyStatus.INTERRUPTED, self._announce)
+            case Action.CANCEL:
+                self.speaker.stop(ReplyStatus.CANCELLED, self._announce)
+            case _:
+                pass
+        if self._floor is Floor.HEARING:
+            self._announce()
+        if was is Floor.INTERRUPTED and self._floor is Floor.HEARING:
+            self._parts.observer.interruption_settled(Interruption.STOPPED)
+            self._admit()
         return action
 
     def _turn_over(self, utterance: Utterance) -> None:
+        if self._floor is Floor.INTERRUPTED:
+            self._held_turn = utterance
+            self._happen(Happening.SILENCE)
+            self._transcriber.listen_ahead(utterance)
+            return
+        if self._items.open_id:
+            self._stage.emit(SpeechStopped(self._items.open_id, utterance.media_time_ms, utterance.voiced_until_ms))
         item_id, previous = self._items.commit()
         self._stage.emit(InputCommitted(item_id, previous))
         vad = self._settings.turn_detection
-        may_interrupt = vad is None or vad.interrupts_response or self._reply is None
-        self._wants_reply = may_interrupt and vad is not None and vad.creates_response
+        may_interrupt = self._may_interrupt
         if may_interrupt:
             self._happen(Happening.SILENCE)
-        clock = TurnClock(utterance.voiced_until_ns, self._clock.now_ns())
-        transcription = Transcription(utterance, item_id, clock, anyio.CancelScope())
-        self._transcription = transcription
-        self._stage.start(lambda: self._transcribe(transcription))
+        clock = TurnClock(utterance.voiced_until_ns, self._parts.clock.now_ns())
+        transcript = self._transcriber.commit(utterance)
+        wants_reply = may_interrupt and vad is not None and vad.creates_response
+        self._commits.add(Commit(transcript, item_id, previous, clock, RequestReply() if wants_reply else None))
+        if transcript.is_done:
+            self._transcribed(transcript)
 
-    def _withdraw(self) -> None:
-        early = self._transcription
-        self._transcription = None
-        if early is not None:
-            early.scope.cancel()
-            self._ear.take_back(early.utterance)
-            self._stage.emit(InputWithdrawn(early.item_id))
+    def _transcribed(self, transcript: Transcript) -> None:
+        if transcript.is_committed:
+            self._words(transcript)
+        elif self._floor is Floor.INTERRUPTED:
+            # A recogniser with too much to do says nothing: then so short a word is no reason to fall silent.
+            is_nothing = transcript.has_failed or is_backchannel(transcript.text or "")
+            self._happen(Happening.DISPROVEN if is_nothing else Happening.PROVEN)
+        elif self._floor is Floor.DECIDING and transcript.text:
+            if is_left_open(transcript.text):
+                self._ear.endpointer.hint(_LEFT_OPEN_FACTOR)
+            if self._settings.wants_partials:
+                self._stage.emit(TranscriptPartial(self._items.open_id, transcript.text))
 
-    async def _transcribe(self, transcription: Transcription) -> None:
-        with transcription.scope:
-            try:
-                text = await recognize(self._engines.recognizer, transcription.utterance.samples)
-            except EngineBusy:
-                self._transcription = None
-                self._stage.emit(SoftError("engine_busy", "the recogniser has too much to do; please say that again"))
-                self._happen(Happening.NO_WORDS)
-                return
-            self._transcription = None
-            transcription.clock.transcript_ns = self._clock.now_ns()
-            audio_ms = transcription.utterance.audio_ms
-            self._stage.emit(TranscriptReady(transcription.item_id, text, audio_ms))
-            if text:
-                self._context.caller_said(text, transcription.item_id)
-            if self._wants_reply and (text or audio_ms >= _SHORTEST_QUESTIONABLE_MS):
-                if self._happen(Happening.WORDS) is Action.REPLY:
-                    self._answer(transcription.clock, understood_nothing=not text)
-            else:
-                self._happen(Happening.NO_WORDS)
+    def _words(self, transcript: Transcript) -> None:
+        commit = self._commits.take(transcript)
+        text, audio_ms = transcript.text, transcript.utterance.audio_ms
+        commit.clock.transcript_ns = self._parts.clock.now_ns()
+        if text is None:
+            self._stage.emit(TranscriptFailed(commit.item_id, "the recogniser has too much to do"))
+            self._stage.emit(SoftError("engine_busy", "the recogniser has too much to do; please say that again"))
+        else:
+            self._stage.emit(TranscriptReady(commit.item_id, text, audio_ms))
+        if text:
+            self._context.caller_said(text, commit.item_id)
+        if self._commits:
+            return  # a later turn has the floor
+        if text is None or commit.wish is None or not (text or audio_ms >= _SHORTEST_QUESTIONABLE_MS):
+            self._happen(Happening.NO_WORDS)
+        elif self._happen(Happening.WORDS) is Action.REPLY:
+            memory = copy.deepcopy(self.speaker.memory)
+            answered = Answered(transcript.utterance, commit.item_id, commit.previous_item_id, memory)
+            cause = TurnCause.SPOKEN
+            self.speaker.answer(self._settings, commit.clock, answered, commit.wish, cause=cause, has_words=bool(text))
 
-    def _answer(self, turn_clock: TurnClock, *, understood_nothing: bool = False) -> None:
-        self._generation += 1
-        wish, self._wish = self._wish, RequestReply()
-        speaks = self._settings.speaks if wish.speaks is None else wish.speaks
-        reply = self._make_reply(self._generation, turn_clock, speaks)
-        said = self._context.history
-        has_words = not understood_nothing and bool(said) and said[-1].role is Role.CALLER
-        turn = Turn(
-            text=said[-1].text if has_words else "",
-            history=said[:-1] if has_words else said,
-            memory=self._memory,
-            call_tool=reply.call_tool,
-            metadata=self._settings.metadata,
-            instructions=self._settings.instructions if wish.instructions is None else wish.instructions,
-            client_tools=self._settings.tools,
-        )
-        self._reply = reply
-        started = ReplyStarted(reply.generation, reply.item_id, reply.previous_item_id, speaks, wish.metadata)
-        self._stage.emit(started)
+    def _request(self, cause: TurnCause, wish: RequestReply, silences: int = 0) -> bool:
+        if self._happen(Happening.REQUEST) is not Action.REPLY:
+            return False
+        now_ns = self._parts.clock.now_ns()
+        clock = TurnClock(now_ns, now_ns, now_ns)
+        self.speaker.answer(self._settings, clock, None, wish, cause=cause, has_words=not silences, silences=silences)
+        return True
 
-        async def finished() -> None:
-            self._finish(reply)
+    def _withdraw(self, onset: Onset | None) -> None:
+        if self._commits:
+            commit = self._commits.withdraw()
+            self._items.withdraw(commit.item_id, commit.previous_item_id)
+            self._join(commit.transcript.utterance, commit.item_id, onset, Floor.TRANSCRIBING)
 
-        self._stage.start(lambda: reply.run(self._agent, turn, finished))
+    def _retract(self, onset: Onset | None, stage: Floor) -> None:
+        answered = self.speaker.retract(self._announce)
+        self._join(answered.utterance, answered.item_id, onset, stage)
 
-    def _make_reply(self, generation: int, turn_clock: TurnClock, speaks: bool) -> Reply:
-        def emit(event: AgentEvent) -> None:
-            if self._reply is reply:  # what a dead reply still says ends here
-                self._stage.emit(event)
+    def _join(self, utterance: Utterance, item_id: str, onset: Onset | None, stage: Floor) -> None:
+        assert onset is not None, "a turn is taken back because speech began"
+        self._ear.take_back(utterance, onset.frame)
+        self._stage.emit(InputWithdrawn(item_id))
+        self._parts.observer.commit_withdrawn(stage)
 
-        async def play(pcm: bytes) -> None:
-            if self._reply is reply and self._floor is Floor.THINKING:
-                self._happen(Happening.FIRST_AUDIO)
-                self._observer.turn_measured(turn_clock.measured(self._clock.now_ns()))
-            await self._stage.emit_audio(ReplyAudio(generation, pcm))
+    def _hold(self, onset: Onset | None) -> None:
+        assert onset is not None, "output is held because speech began"
+        self.speaker.hold(onset)
+        self._stage.start(self._hold_watch.run)
 
-        def first_text() -> None:
-            turn_clock.first_text_ns = self._clock.now_ns()
+    def _nothing_was_said(self) -> None:
+        self._happen(Happening.DISPROVEN)
 
-        rate_hz, on_late = self._settings.output_format.sample_rate_hz, self._observer.audio_was_late
-        item_id, previous = self._items.add()
-        synthesizer, lead_ms = self._engines.synthesizer, self._limits.lead_ms
-        mouth = Mouth(synthesizer, rate_hz, lead_ms, self._clock, play, on_late) if speaks else MuteMouth()
-        reply = Reply(
-            generation,
-            item_id,
-            previous,
-            mouth,
-            ToolRunner(self._agent.tools, self._session_id, generation, emit, self._observer.agent_failed, self.client_tools),
-            emit,
-            self._observer.agent_failed,
-            first_text,
-        )
-        return reply
+    def _resume(self) -> None:
+        self._onset = self._held_turn = None
+        self._transcriber.drop()
+        self._ear.dismiss()
+        self._parts.observer.interruption_settled(Interruption.RESUMED)
+        self.speaker.resume()
 
-    def _finish(self, reply: Reply) -> None:
-        self._reply = None
-        self._last_reply = reply
-        self._context.agent_said(reply.text, is_complete=True, item_id=reply.item_id)
-        status = ReplyStatus.FAILED if reply.has_failed else ReplyStatus.COMPLETED
-        self._stage.emit(ReplyDone(reply.generation, status, reply.text, reply.mouth.sent_ms))
+    def _admit(self) -> None:
+        """Speech over the reply has the floor now: it is treated as all speech is, from where it stands."""
+        held, self._held_turn = self._held_turn, None
+        if held is not None:
+            self._turn_over(held)
+        elif self._transcriber.is_ahead:
+            self._happen(Happening.PAUSE)
+
+    def _first_audio(self) -> None:
+        self._happen(Happening.FIRST_AUDIO)
+
+    def _reply_finished(self) -> None:
+        self._silent_caller.agent_finished(self._ear.media_time_ms + self._parts.limits.lead_ms)
         self._happen(Happening.FINISHED)
 
-    def _stop_reply(self, status: ReplyStatus) -> None:
-        reply = self._reply
-        assert reply is not None, "the table stops a reply only where one runs"
-        self._reply = None
-        self._last_reply = reply
-        reply.scope.cancel()
-        self._observer.stale_dropped(self._stage.fence(reply.generation))
-        heard = reply.mouth.heard_text(reply.mouth.heard_ms())
-        self._context.agent_said(heard, is_complete=False, item_id=reply.item_id)
-        self._stage.emit(Flush(reply.generation))
-        self._stage.emit(ReplyDone(reply.generation, status, heard, reply.mouth.sent_ms))
+    def _mind_silence(self) -> None:
+        vad = self._settings.turn_detection
+        silences = self._silent_caller.due(self._ear.media_time_ms, vad.idle_timeout_ms if vad is not None else 0)
+        if silences:
+            self._request(TurnCause.SILENCE, RequestReply(), silences)

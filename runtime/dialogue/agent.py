@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 
 from runtime.dialogue.session_settings import ClientTool
 
-__all__ = ["Agent", "Json", "Role", "Said", "Tool", "ToolCaller", "ToolFailure", "Turn"]
+__all__ = ["Agent", "Json", "Role", "Said", "Tool", "ToolCaller", "ToolFailure", "Turn", "TurnCause"]
 
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 
@@ -32,8 +32,28 @@ class Said:
     role: Role
     text: str
     is_complete: bool = True
-    """False: an agent's reply that the caller cut off; `text` is the part that was sent before."""
+    """False: an agent's reply that the caller cut off; `text` is the part that was heard."""
     item_id: str = ""
+
+
+class TurnCause(StrEnum):
+    """Why the agent is asked to speak."""
+
+    SPOKEN = "spoken"
+    TYPED = "typed"
+    """Typed, or asked for by the client without any new words."""
+    KEYS = "keys"
+    """Telephone keys; `Turn.text` holds them."""
+    SILENCE = "silence"
+    """The caller says nothing; `Turn.silences` counts how often in a row."""
+
+
+def _nothing() -> None:
+    """What a turn outside of a call does."""
+
+
+def _nowhere(_: str) -> None:
+    """Likewise."""
 
 
 class ToolFailure(Exception):
@@ -91,6 +111,10 @@ class Turn:
         client_tools: what the client declared that it can do.
         metadata: facts about the caller that came with the call.
         instructions: the session's instructions, where the client sent some.
+        cause: why the agent is asked to speak.
+        silences: how often in a row the caller was asked and said nothing; 0 in any other turn.
+        end_call: the call ends when this reply has been heard; where the caller interrupts it, it goes on.
+        transfer: the call is handed to the named target when this reply has been sent.
     """
 
     text: str
@@ -99,7 +123,11 @@ class Turn:
     call_tool: ToolCaller
     metadata: Mapping[str, str] = field(default_factory=dict)
     instructions: str = ""
+    cause: TurnCause = TurnCause.SPOKEN
+    silences: int = 0
     client_tools: Sequence[ClientTool] = ()
+    end_call: Callable[[], None] = _nothing
+    transfer: Callable[[str], None] = _nowhere
 
 
 class Agent(Protocol):

@@ -63,12 +63,13 @@ class Context:
         self._add(Said(Role.AGENT, text, is_complete, item_id))
 
     def correct_agent(self, text: str) -> None:
-        """The caller reports what was really heard of the newest reply, if that reply was cut off."""
+        """The caller reports what was really heard of the newest reply; a reply that was heard whole stays complete."""
         for index in range(len(self._said) - 1, -1, -1):
-            if self._said[index].role is Role.AGENT:
-                if not self._said[index].is_complete:
-                    self._characters += len(text) - len(self._said[index].text)
-                    self._said[index] = replace(self._said[index], text=text)
+            said = self._said[index]
+            if said.role is Role.AGENT:
+                if not (said.is_complete and text == said.text):
+                    self._characters += len(text) - len(said.text)
+                    self._said[index] = replace(said, text=text, is_complete=False)
                 return
 
     def _add(self, said: Said) -> None:

@@ -1,13 +1,21 @@
-"""When speech begins and when a turn ends, from a stream of speech beliefs. Counts media time only, so replay decides alike."""
+"""When speech begins, pauses, goes on and ends, from a stream of speech beliefs. Counts media time only: replay decides alike."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from runtime.dialogue.pauses import LearnedPauses
 from runtime.dialogue.session_settings import ServerVad
 
-__all__ = ["Endpointer", "SpeechBegan", "TurnEnded"]
+__all__ = ["PAUSE_MS", "Endpoint", "Endpointer", "Paused", "SpeechBegan", "SpokeOn", "TurnEnded"]
+
+PAUSE_MS: Final = 224.0
+"""Silence after which the words so far are worth having: most pauses between words are shorter, and a transcript that is begun
+then is there when the turn ends."""
+_BLIP_MS: Final = 64.0
+"""Voice within a pause that is shorter is a click, and ends neither the pause nor the wait."""
+_HYSTERESIS: Final = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +26,18 @@ class SpeechBegan:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """`last_voiced_frame`: index of the frame after which it became quiet."""
+
+    last_voiced_frame: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpokeOn:
+    """The same turn goes on after a `Paused`."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """`last_voiced_frame` and `last_frame` (silence included) are indexes of frames."""
 
@@ -25,27 +45,36 @@ class TurnEnded:
     last_frame: int
 
 
-Endpoint: TypeAlias = SpeechBegan | TurnEnded
+Endpoint: TypeAlias = SpeechBegan | Paused | SpokeOn | TurnEnded
 
 
 class Endpointer:
-    """Hysteresis over voiced frames.
+    """Hysteresis over voiced frames, and a wait that fits the caller.
 
     Speech begins after `onset_ms` of voiced frames in a row (a short dip below the threshold, down to `threshold - 0.15`, does
-    not break the row); the turn ends after the settings' silence. Frames are `frame_ms` long and come in order.
+    not break the row). It has paused after `PAUSE_MS`; the turn ends after the settings' silence, which adapts to the caller's
+    pauses where the settings allow it, and may be stretched or shortened for the present pause by `hint`. Frames are `frame_ms`
+    long and come in order.
+
+    Attributes:
+        pauses: what was learned of this caller.
     """
 
-    def __init__(self, vad: ServerVad, frame_ms: float) -> None:
+    def __init__(self, vad: ServerVad, frame_ms: float, pauses: LearnedPauses | None = None) -> None:
+        self.pauses = pauses or LearnedPauses()
         self._frame_ms = frame_ms
         self._frame = -1
         self._row = 0
         self._is_speech = False
+        self._is_paused = False
         self._last_voiced = -1
+        self._voiced = 0
+        self._ended_at = -1
+        self._factor = 1.0
         self.configure(vad)
 
     def configure(self, vad: ServerVad) -> None:
-        self._threshold = vad.threshold
-        self._silence_frames = max(1, round(vad.silence_duration_ms / self._frame_ms))
+        self._settings = vad
 
     @property
     def is_speech(self) -> bool:
@@ -55,26 +84,53 @@ class Endpointer:
     def last_voiced_frame(self) -> int:
         return self._last_voiced
 
+    @property
+    def voiced_ms(self) -> float:
+        """Voice since the present speech began, pauses not counted; 0 where there is none."""
+        return self._voiced * self._frame_ms if self._is_speech else 0.0
+
+    def begin_at(self, frame: int) -> None:
+        """The next frame has this index: the stream is resumed there."""
+        self._frame = frame - 1
+        self._last_voiced = frame - 1
+
+    def hint(self, factor: float) -> None:
+        """The silence that ends the turn is `factor` times as long, in the present pause only. 1: no hint."""
+        if self._is_paused:
+            self._factor = factor
+
     def hear(self, speech_ratio: float, onset_ms: float) -> Endpoint | None:
         """Takes the belief for the next frame; `onset_ms` may differ from frame to frame (longer while the agent speaks)."""
         self._frame += 1
-        holds = self._threshold - 0.15 if self._row or self._is_speech else self._threshold
-        if speech_ratio >= holds:
-            self._row += 1
-            self._last_voiced = self._frame
-        elif self._is_speech:
+        threshold = self._settings.threshold
+        if speech_ratio < (threshold - _HYSTERESIS if self._row or self._is_speech else threshold):
             self._row = 0
-        else:
-            self._row = 0
-            return None
+            return self._silent() if self._is_speech else None
+        self._row += 1
         if not self._is_speech:
-            if self._row * self._frame_ms >= onset_ms:
-                self._is_speech = True
-                return SpeechBegan(self._frame - self._row + 1)
-            return None
-        if self._frame - self._last_voiced >= self._silence_frames:
-            return self._end()
+            self._last_voiced = self._frame
+            if self._row * self._frame_ms < onset_ms:
+                return None
+            self._is_speech = True
+            self._voiced = self._row
+            return SpeechBegan(self._frame - self._row + 1)
+        gap = self._frame - self._last_voiced - self._row
+        if gap > 0 and self._row * self._frame_ms < _BLIP_MS:
+            return None  # the next frame tells
+        self._voiced += self._row if gap > 0 else 1
+        self._last_voiced = self._frame
+        if gap > 0:
+            self.pauses.paused(gap * self._frame_ms)
+        if self._is_paused:
+            self._is_paused = False
+            self._factor = 1.0
+            return SpokeOn()
         return None
+
+    def was_cut_off(self, onset_frame: int) -> None:
+        """The last turn that ended was not over: the speech that began at `onset_frame` belongs to it."""
+        if self._ended_at >= 0:
+            self.pauses.was_cut_off((onset_frame - self._ended_at - 1) * self._frame_ms)
 
     def finish(self) -> TurnEnded | None:
         """The caller says the turn is over: ends open speech now."""
@@ -82,10 +138,26 @@ class Endpointer:
 
     def forget(self) -> None:
         """Open speech is dropped without an end."""
-        self._is_speech = False
+        self._is_speech = self._is_paused = False
+        self._factor = 1.0
         self._row = 0
 
+    def silence_ms(self) -> float:
+        """The silence that ends the turn as things stand."""
+        configured_ms = self._settings.silence_duration_ms
+        return self.pauses.silence_ms(configured_ms) * self._factor if self._settings.is_adaptive else configured_ms
+
+    def _silent(self) -> Endpoint | None:
+        # Rounded as one counts frames: half a frame of silence is none.
+        silent_ms = (self._frame - self._last_voiced) * self._frame_ms + self._frame_ms / 2
+        if silent_ms >= self.silence_ms():
+            return self._end()
+        if silent_ms >= PAUSE_MS and not self._is_paused:
+            self._is_paused = True
+            return Paused(self._last_voiced)
+        return None
+
     def _end(self) -> TurnEnded:
-        self._is_speech = False
-        self._row = 0
+        self._ended_at = self._last_voiced
+        self.forget()
         return TurnEnded(self._last_voiced, self._frame)

@@ -36,6 +36,11 @@ class Items:
         """A new item joins the order, under the wished id where one is given."""
         return self._join(wished_id or self._next_id())
 
+    def withdraw(self, item_id: str, previous: str) -> None:
+        """An item that joined the order as its last, after `previous`, leaves it again."""
+        if self._last_id == item_id:
+            self._last_id = previous
+
     def _join(self, item_id: str) -> tuple[str, str]:
         previous, self._last_id = self._last_id, item_id
         return item_id, previous

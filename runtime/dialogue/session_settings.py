@@ -64,6 +64,8 @@ class ServerVad:
         silence_duration_ms: silence after which the caller's turn is over. 500 is what the Realtime wire's clients expect.
         creates_response: whether the agent answers by itself at the end of a turn.
         interrupts_response: whether the caller's speech stops the agent.
+        is_adaptive: whether that silence may follow the caller's own pauses and words (0.5 to 2 times as long).
+        idle_timeout_ms: silence of both sides after which the agent speaks to a caller who says nothing; 0: never.
     """
 
     threshold: float = 0.5
@@ -71,11 +73,15 @@ class ServerVad:
     silence_duration_ms: int = 500
     creates_response: bool = True
     interrupts_response: bool = True
+    is_adaptive: bool = True
+    idle_timeout_ms: int = 0
 
     def __post_init__(self) -> None:
         _check("threshold", self.threshold, 0.05, 0.95)
         _check("prefix_padding_ms", self.prefix_padding_ms, 0, 2_000)
         _check("silence_duration_ms", self.silence_duration_ms, 100, 5_000)
+        if self.idle_timeout_ms:
+            _check("idle_timeout_ms", self.idle_timeout_ms, 1_000, 600_000)
 
 
 class OutOfRange(ValueError):
@@ -110,6 +116,8 @@ class SessionSettings:
         turn_detection: None: the client commits audio and asks for replies itself.
         speaks: whether the agent's text is spoken; else it leaves as text alone.
         tools: what the client can do for the agent, beside the agent's own tools.
+        metadata: facts about the caller that reach the agent.
+        wants_partials: whether the words of a turn are told before it is over.
     """
 
     agent: str
@@ -120,3 +128,4 @@ class SessionSettings:
     speaks: bool = True
     metadata: Mapping[str, str] = field(default_factory=dict)
     tools: tuple[ClientTool, ...] = ()
+    wants_partials: bool = False

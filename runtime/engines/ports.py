@@ -20,6 +20,7 @@ __all__ = [
     "Samples",
     "SpeechRecognizer",
     "SpeechSynthesizer",
+    "Urgency",
     "VoiceActivityDetector",
     "VoiceActivityStream",
 ]
@@ -42,6 +43,17 @@ class RecognizedSpeech:
     """The recogniser's own belief that there was no speech, 0-1."""
 
 
+@dataclass(slots=True)
+class Urgency:
+    """How much hurry there is with a transcript. May be changed while it waits.
+
+    Attributes:
+        is_awaited: a caller waits for these words in silence; else they are wanted ahead of need, while nobody waits.
+    """
+
+    is_awaited: bool = True
+
+
 class VoiceActivityStream(Protocol):
     """The running state of one session's detector."""
 
@@ -55,8 +67,8 @@ class VoiceActivityDetector(Protocol):
 
 
 class SpeechRecognizer(Protocol):
-    async def recognize(self, samples: Samples) -> RecognizedSpeech:
-        """Transcribes one utterance of at most 30 s at `INPUT_RATE_HZ`. Raises ValueError above that."""
+    async def recognize(self, samples: Samples, urgency: Urgency | None = None) -> RecognizedSpeech:
+        """Transcribes one utterance of at most 30 s at `INPUT_RATE_HZ`. Raises ValueError above that. None: it is awaited."""
         ...
 
 

@@ -9,7 +9,7 @@ import anyio.lowlevel
 import numpy as np
 
 from runtime.engines.loaded import LoadedEngines
-from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, RecognizedSpeech, Samples, VoiceActivityStream
+from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, RecognizedSpeech, Samples, Urgency, VoiceActivityStream
 
 __all__ = [
     "EnergyVad",
@@ -57,8 +57,8 @@ class SettableRecognizer:
     def __init__(self, answer: str | Callable[[Samples], str] = spoken_seconds) -> None:
         self.answer = answer
 
-    async def recognize(self, samples: Samples) -> RecognizedSpeech:
-        """As the port; raises ValueError above 30 s."""
+    async def recognize(self, samples: Samples, urgency: Urgency | None = None) -> RecognizedSpeech:  # noqa: ARG002
+        """As the port; raises ValueError above 30 s. Nothing waits, so `urgency` has no meaning here."""
         if samples.size > _MAX_UTTERANCE_SAMPLES:
             raise ValueError(f"an utterance has {samples.size} samples; allowed: at most {_MAX_UTTERANCE_SAMPLES}")
         await anyio.lowlevel.checkpoint()

@@ -17,11 +17,12 @@ from runtime.engines.ports import (
     Samples,
     SpeechRecognizer,
     SpeechSynthesizer,
+    Urgency,
     VoiceActivityDetector,
     VoiceActivityStream,
 )
 from runtime.engines.synthetic_burner import CpuBurner
-from runtime.engines.worker import Priority, WorkerPool
+from runtime.engines.worker import Priority, WorkerPool, transcript_priority
 from runtime.primitives.rng import Rng, SeededRng
 
 __all__ = ["Jitter", "SyntheticCost", "costly_engines"]
@@ -127,12 +128,12 @@ class _CostlyRecognizer:
         self._burner = burner
         self._jitter = jitter
 
-    async def recognize(self, samples: Samples) -> RecognizedSpeech:
+    async def recognize(self, samples: Samples, urgency: Urgency | None = None) -> RecognizedSpeech:
         """As the port. Raises EngineBusy where too much waits already, EngineClosed."""
-        speech = await self._inner.recognize(samples)
+        speech = await self._inner.recognize(samples, urgency)
         owed_ms = self._jitter.of(self._ms_per_s * samples.size / INPUT_RATE_HZ)
         if owed_ms > 0:
-            await self._pool.run(Priority.TRANSCRIPT, lambda: self._burner.burn(owed_ms))
+            await self._pool.run(transcript_priority(urgency), lambda: self._burner.burn(owed_ms))
         return speech
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from runtime.engines.byte_tokens import detokenize
 from runtime.engines.log_mel import FRAMES_PER_SECOND, LogMel
 from runtime.engines.model_files import find_model, import_engine
-from runtime.engines.ports import INPUT_RATE_HZ, RecognizedSpeech, Samples
-from runtime.engines.worker import Priority, WorkerPool
+from runtime.engines.ports import INPUT_RATE_HZ, RecognizedSpeech, Samples, Urgency
+from runtime.engines.worker import WorkerPool, transcript_priority
 
 __all__ = ["WhisperRecognizer"]
 
@@ -56,7 +56,7 @@ class WhisperRecognizer:
         self._pool = pool
         self._log_mel = LogMel()
 
-    async def recognize(self, samples: Samples) -> RecognizedSpeech:
+    async def recognize(self, samples: Samples, urgency: Urgency | None = None) -> RecognizedSpeech:
         """As the port: ValueError above 30 s. Less than 0.1 s holds no word and is not decoded.
 
         A decode cannot be stopped: a cancelled wait drops its result. Raises EngineBusy where too much waits already.
@@ -65,7 +65,7 @@ class WhisperRecognizer:
             raise ValueError(f"an utterance has shape {samples.shape}; allowed: one dimension, at most {_LONGEST_S} s")
         if samples.size < _SHORTEST_SAMPLES:
             return RecognizedSpeech(text="", no_speech_ratio=1.0)
-        return await self._pool.run(Priority.TRANSCRIPT, lambda: self.transcribe(samples))
+        return await self._pool.run(transcript_priority(urgency), lambda: self.transcribe(samples))
 
     def transcribe(self, samples: Samples) -> RecognizedSpeech:
         """What `recognize` does, blocking; may run in several threads at once."""

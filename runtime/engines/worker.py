@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-import heapq
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, TypeVar
 
 from runtime.engines.completion import Completion
 from runtime.engines.errors import EngineBusy, EngineClosed
+from runtime.engines.ports import Urgency
 
-__all__ = ["Priority", "WorkerPool"]
+__all__ = ["Priority", "WorkerPool", "transcript_priority"]
 
 T = TypeVar("T")
 
 
 class Priority(IntEnum):
-    """What runs first; equal priorities run in order of arrival. Gaps leave room for end of turn and partial transcripts.
+    """What runs first; equal priorities run in order of arrival.
 
-    A caller who waits in silence comes first, the rest of a reply that already plays can wait.
+    A caller who waits in silence comes first; the rest of a reply that already plays can wait a little; what is wanted ahead of
+    need waits for all of them.
     """
 
     FIRST_SPEECH = 10
+    END_OF_TURN = 20
     TRANSCRIPT = 30
     SPEECH = 40
+    TRANSCRIPT_AHEAD = 50
 
 
-@dataclass(order=True, slots=True)
+def transcript_priority(urgency: Urgency | None) -> Callable[[], Priority]:
+    """For `WorkerPool.run`: follows the urgency while the job waits."""
+
+    def priority() -> Priority:
+        return Priority.TRANSCRIPT if urgency is None or urgency.is_awaited else Priority.TRANSCRIPT_AHEAD
+
+    return priority
+
+
+@dataclass(slots=True, eq=False)
 class _Job(Generic[T]):
-    priority: int
-    sequence: int
-    work: Callable[[], T] = field(compare=False)
-    completion: Completion[T] = field(compare=False)
+    priority: Callable[[], Priority]
+    work: Callable[[], T]
+    completion: Completion[T]
 
     def run(self) -> None:
         try:
@@ -62,7 +73,6 @@ class WorkerPool:
         self._queue_limit = queue_limit
         self._changed = threading.Condition()
         self._queue: list[_Job[object]] = []
-        self._sequence = 0
         self._running = 0
         self._is_closed = False
         self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(threads)]
@@ -77,14 +87,16 @@ class WorkerPool:
         """How many jobs run at this instant."""
         return self._running
 
-    async def run(self, priority: Priority, work: Callable[[], T]) -> T:
+    async def run(self, priority: Priority | Callable[[], Priority], work: Callable[[], T]) -> T:
         """Runs `work` in one of the threads and answers what it returned, or raises what it raised.
+
+        A priority that may change while the job waits is a function, asked in whichever thread looks for work.
 
         A cancelled wait takes a job that has not started out of the queue; one that has started runs to its end and its result
         is dropped. Raises EngineBusy at once where the queue is full, EngineClosed after or during `close`.
         """
         completion: Completion[T] = Completion()
-        job = self._enqueue(priority, work, completion)
+        job = self._enqueue(priority if callable(priority) else lambda: priority, work, completion)
         try:
             return await completion.wait()
         except BaseException:
@@ -105,15 +117,14 @@ class WorkerPool:
         for thread in self._threads:
             thread.join()
 
-    def _enqueue(self, priority: Priority, work: Callable[[], T], completion: Completion[T]) -> _Job[T]:
+    def _enqueue(self, priority: Callable[[], Priority], work: Callable[[], T], completion: Completion[T]) -> _Job[T]:
         with self._changed:
             if self._is_closed:
                 raise EngineClosed(self._name)
             if len(self._queue) >= self._queue_limit:
                 raise EngineBusy(self._name, self._queue_limit)
-            self._sequence += 1
-            job = _Job(int(priority), self._sequence, work, completion)
-            heapq.heappush(self._queue, job)  # type: ignore[misc]  # the queue holds jobs of any result type
+            job = _Job(priority, work, completion)
+            self._queue.append(job)  # type: ignore[arg-type]  # the queue holds jobs of any result type
             self._changed.notify()
             return job
 
@@ -122,7 +133,6 @@ class WorkerPool:
         with self._changed:
             if job in self._queue:
                 self._queue.remove(job)  # type: ignore[arg-type]
-                heapq.heapify(self._queue)
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
@@ -138,4 +148,6 @@ class WorkerPool:
                     return None
                 self._changed.wait()
             self._running += 1
-            return heapq.heappop(self._queue)
+            # Scanned, no heap: priorities change while jobs wait, and the queue is short. The first of equals is the oldest.
+            first = min(range(len(self._queue)), key=lambda index: self._queue[index].priority())
+            return self._queue.pop(first)

@@ -7,13 +7,15 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from runtime.conversation.ports import TurnLatency
+from runtime.conversation.ports import Interruption, TurnLatency
+from runtime.dialogue.turn_table import Floor
 from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 from runtime.primitives.reasons import EndReason
 
 __all__ = ["RuntimeMetrics"]
 
 _TURN_BUCKETS_S = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
+_INTERRUPTION_BUCKETS_S = (0.1, 0.15, 0.2, 0.225, 0.25, 0.3, 0.4, 0.6, 1.0)
 _STARTUP_BUCKETS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -34,6 +36,10 @@ class RuntimeMetrics:
     | switchboard_runtime_outbox_events_waiting | events | over all calls, waiting for callers to read |
     | switchboard_runtime_audio_deadlines_missed_total | frames | 20 ms frames that left after their play-out time |
     | switchboard_runtime_stale_events_dropped_total | events | of dead generations, stopped at the fence |
+    | switchboard_runtime_stale_frames_sent_total | frames | of dead generations, sent after the fence: 0 |
+    | switchboard_runtime_interruption_seconds | s | first voiced sample over the agent to the hold of its output |
+    | switchboard_runtime_interruptions_total{outcome} | interruptions | speech over the agent that stopped it, or did not |
+    | switchboard_runtime_commits_withdrawn_total{stage} | turns | taken to be over too early, by how far the answer was |
     | switchboard_runtime_turn_latency_seconds{stage} | s | last voiced sample to decided, transcript, first_text, first_audio |
     | switchboard_runtime_startup_seconds | s | reservation to first valid message |
     | switchboard_runtime_reports_told_total{to} | reports | load reports to balancers that are not ours: orca, agent_check |
@@ -67,6 +73,21 @@ class RuntimeMetrics:
         )
         self._stale = Counter(
             f"{prefix}_stale_events_dropped", "Events of dead generations stopped at the fence", registry=self.registry
+        )
+        self._stale_sent = Counter(
+            f"{prefix}_stale_frames_sent", "Frames of dead generations sent after the fence", registry=self.registry
+        )
+        self._interruption = Histogram(
+            f"{prefix}_interruption_seconds",
+            "From the first voiced sample over the agent to the hold of its output",
+            buckets=_INTERRUPTION_BUCKETS_S,
+            registry=self.registry,
+        )
+        self._interruptions = Counter(
+            f"{prefix}_interruptions", "Speech over the agent by what came of it", ["outcome"], registry=self.registry
+        )
+        self._withdrawn = Counter(
+            f"{prefix}_commits_withdrawn", "Turns that were taken to be over too early", ["stage"], registry=self.registry
         )
         self._turn = Histogram(
             f"{prefix}_turn_latency_seconds",
@@ -108,6 +129,18 @@ class RuntimeMetrics:
 
     def stale_dropped(self, events: int) -> None:
         self._stale.inc(events)
+
+    def stale_sent(self) -> None:
+        self._stale_sent.inc()
+
+    def interruption_measured(self, held_ms: float) -> None:
+        self._interruption.observe(held_ms / 1000)
+
+    def interruption_settled(self, outcome: Interruption) -> None:
+        self._interruptions.labels(outcome.value).inc()
+
+    def commit_withdrawn(self, stage: Floor) -> None:
+        self._withdrawn.labels(stage.value).inc()
 
     def exposition(self, snapshot: LoadSnapshot, outbox_waiting: int, tasks: int) -> tuple[bytes, str]:
         """The text that a scrape gets, with its content type."""

@@ -11,6 +11,7 @@ import pytest
 _ROOT = Path(__file__).parents[2]
 _LONGEST = 300
 _LONGER_WITH_REASON = {
+    "runtime/conversation/turns.py": "every action of the turn table, beside each other",
     "runtime/dialogue/agent_events.py": "one closed list of small values; a codec reads it whole",
 }
 _FORBIDDEN = re.compile(

@@ -9,10 +9,11 @@ from typing import TypeVar
 import anyio
 import numpy as np
 
-from runtime.conversation.ports import LinkClosed, TurnLatency
+from runtime.conversation.ports import Interruption, LinkClosed, TurnLatency
 from runtime.dialogue.agent import Json, Tool, Turn
 from runtime.dialogue.agent_events import AgentEvent
 from runtime.dialogue.caller_events import AppendAudio, CallerEvent
+from runtime.dialogue.turn_table import Floor
 from runtime.primitives.reasons import EndReason
 
 __all__ = ["Observer", "ScriptedAgent", "ScriptedLink", "noise", "quiet"]
@@ -52,6 +53,11 @@ class ScriptedLink:
     async def do(self, *events: CallerEvent) -> None:
         for event in events:
             await self._give.send(event)
+
+    @property
+    def waiting(self) -> int:
+        """How much of what was done was not read yet."""
+        return self._give.statistics().current_buffer_used
 
     def hang_up(self, reason: EndReason = EndReason.CONNECTION_LOST) -> None:
         self.closed_with = reason
@@ -103,6 +109,10 @@ class Observer:
     latencies: list[TurnLatency] = field(default_factory=list)
     late: int = 0
     stale: int = 0
+    stale_sends: int = 0
+    held_ms: list[float] = field(default_factory=list)
+    interruptions: list[Interruption] = field(default_factory=list)
+    withdrawn: list[Floor] = field(default_factory=list)
     faults: list[Exception] = field(default_factory=list)
     is_held: bool = True
     is_speaking: bool = False
@@ -125,6 +135,18 @@ class Observer:
 
     def stale_dropped(self, events: int) -> None:
         self.stale += events
+
+    def stale_sent(self) -> None:
+        self.stale_sends += 1
+
+    def interruption_measured(self, held_ms: float) -> None:
+        self.held_ms.append(held_ms)
+
+    def interruption_settled(self, outcome: Interruption) -> None:
+        self.interruptions.append(outcome)
+
+    def commit_withdrawn(self, stage: Floor) -> None:
+        self.withdrawn.append(stage)
 
     def agent_failed(self, error: Exception) -> None:
         self.faults.append(error)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 
-from runtime.conversation.conversation import Conversation
 from runtime.conversation.ports import ConversationLimits
 from runtime.conversation.reply import APOLOGY
 from runtime.dialogue import agent_events as ev
-from runtime.dialogue.agent import Agent, Json, Role, ToolFailure, Turn
+from runtime.dialogue.agent import Json, Role, ToolFailure, Turn
 from runtime.dialogue.caller_events import (
     ClearAudio,
     CommitAudio,
@@ -27,65 +24,21 @@ from runtime.dialogue.caller_events import (
     RequestReply,
     SayText,
 )
-from runtime.dialogue.session_settings import ServerVad, SessionSettings
-from runtime.engines.synthetic import SettableRecognizer, synthetic_engines
-from runtime.primitives.clock import MonotonicClock
+from runtime.engines.synthetic import SettableRecognizer
 from runtime.primitives.reasons import EndReason
-from tests.support.call_parts import Observer, ScriptedAgent, ScriptedLink, noise, quiet, tool
+from tests.support.call_parts import ScriptedAgent, noise, quiet, tool
+from tests.support.sessions import GREETING, MANUAL, SETTINGS, Session
+from tests.support.sessions import session as open_session
 
 pytestmark = pytest.mark.anyio
-
-_SETTINGS = SessionSettings("scripted", turn_detection=ServerVad(silence_duration_ms=200))
-_MANUAL = replace(_SETTINGS, turn_detection=None)
-_GREETING = ev.SessionOpened("s", 1, "r", _SETTINGS)
-
-
-class _Session:
-    def __init__(self, agent: Agent, hears: str, settings: SessionSettings, limits: ConversationLimits) -> None:
-        self.link = ScriptedLink()
-        self.observer = Observer()
-        engines = synthetic_engines(recognizer=SettableRecognizer(hears))
-        self.conversation = Conversation("s", settings, agent, engines, limits, MonotonicClock(), self.observer)
-        self.reason: EndReason | None = None
-        self.ended = anyio.Event()
-
-    async def run(self) -> None:
-        self.reason = await self.conversation.run(self.link, _GREETING)
-        self.ended.set()
-
-    async def end(self) -> EndReason | None:
-        with anyio.fail_after(20):
-            await self.ended.wait()
-        return self.reason
-
-
-@asynccontextmanager
-async def _session(
-    agent: Agent | str = "Very well.",
-    hears: str = "good morning",
-    settings: SessionSettings = _SETTINGS,
-    limits: Mapping[str, Any] | None = None,
-    **more_limits: Any,
-) -> AsyncIterator[_Session]:
-    made = ScriptedAgent(agent) if isinstance(agent, str) else agent
-    session = _Session(made, hears, settings, replace(ConversationLimits(lead_ms=5000), **(limits or {}), **more_limits))
-    async with anyio.create_task_group() as group:
-        group.start_soon(session.run)
-        try:
-            yield session
-        finally:
-            session.conversation.stop(EndReason.CLOSED_BY_CALLER)
-            with anyio.fail_after(20, shield=True):
-                await session.ended.wait()
-            session.link.close()
 
 
 async def test_a_spoken_turn_is_answered() -> None:  # requirement V1
     agent = ScriptedAgent("Very well. Anything else?")
-    async with _session(agent) as session:
+    async with open_session(agent) as session:
         await session.link.do(*noise(0.5), *quiet(0.4))
         done = await session.link.until(ev.ReplyDone)
-        assert session.link.told[0] == _GREETING
+        assert session.link.told[0] == GREETING
         kinds = [type(event) for event in session.link.told if not isinstance(event, (ev.ReplyAudio, ev.ReplyText))]
         assert kinds == [
             ev.SessionOpened,
@@ -108,7 +61,7 @@ async def test_a_spoken_turn_is_answered() -> None:  # requirement V1
 
 
 async def test_speech_stopped_names_the_last_voiced_moment() -> None:
-    async with _session() as session:
+    async with open_session() as session:
         await session.link.do(*quiet(0.32), *noise(0.64), *quiet(0.4))
         stopped = await session.link.until(ev.SpeechStopped)
         assert stopped.voiced_until_ms == pytest.approx(960, abs=64)
@@ -117,7 +70,7 @@ async def test_speech_stopped_names_the_last_voiced_moment() -> None:
 
 async def test_the_history_holds_both_sides() -> None:
     agent = ScriptedAgent("Yes.")
-    async with _session(agent) as session:
+    async with open_session(agent) as session:
         for turn in (1, 2):
             await session.link.do(*noise(0.4), *quiet(0.4))
             await session.link.until(ev.ReplyDone, turn)
@@ -127,10 +80,10 @@ async def test_the_history_holds_both_sides() -> None:
 
 async def test_barge_in_stops_the_reply_and_no_stale_audio_follows() -> None:  # requirement V2, bug R50, R51
     agent = ScriptedAgent("This is a long answer that goes on and on, far longer than anybody would like to listen to it.")
-    async with _session(agent, lead_ms=40) as session:
+    async with open_session(agent, lead_ms=40) as session:
         await session.link.do(*noise(0.4), *quiet(0.4))
         await session.link.until(ev.ReplyAudio, 20)
-        await session.link.do(*noise(0.5))
+        await session.link.do(*noise(0.8))
         flush = await session.link.until(ev.Flush)
         done = await session.link.until(ev.ReplyDone)
         await session.link.do(*quiet(0.4))
@@ -150,7 +103,7 @@ async def test_barge_in_stops_the_reply_and_no_stale_audio_follows() -> None:  #
 
 async def test_what_was_really_heard_corrects_the_history() -> None:
     agent = ScriptedAgent("one two three four five six seven eight nine ten.")
-    async with _session(agent, lead_ms=40) as session:
+    async with open_session(agent, lead_ms=40) as session:
         await session.link.do(*noise(0.4), *quiet(0.4))
         await session.link.until(ev.ReplyAudio, 30)
         await session.link.do(Interrupt(), ReportHeard(0, 300), *noise(0.4), *quiet(0.4))
@@ -162,14 +115,13 @@ async def test_going_on_before_the_transcript_withdraws_the_turn() -> None:  # r
     started, go_on = anyio.Event(), anyio.Event()
 
     class _Slow(SettableRecognizer):
-        async def recognize(self, samples: Any) -> Any:
+        async def recognize(self, samples: Any, urgency: Any = None) -> Any:
             started.set()
             await go_on.wait()
             return await super().recognize(samples)
 
     agent = ScriptedAgent("Yes.")
-    async with _session(agent) as session:
-        session.conversation._turns._engines = synthetic_engines(recognizer=_Slow())
+    async with open_session(agent, recognizer=_Slow()) as session:
         await session.link.do(*noise(0.5), *quiet(0.3))
         with anyio.fail_after(10):
             await started.wait()
@@ -195,7 +147,7 @@ async def test_a_tool_runs_and_is_announced() -> None:
         result = await turn.call_tool("book", {"people": 4})
         yield f"Done: {result}."
 
-    async with _session(ScriptedAgent(answer, [tool("book", book)])) as session:
+    async with open_session(ScriptedAgent(answer, [tool("book", book)])) as session:
         await session.link.do(*noise(0.4), *quiet(0.4))
         await session.link.until(ev.ReplyDone)
         assert session.link.of(ev.ToolStarted)[0].arguments_json == '{"people": 4}'
@@ -216,7 +168,7 @@ async def test_a_tool_that_fails_becomes_speech(fault: Exception | None) -> None
         except ToolFailure as failure:
             yield f"Sorry, {failure}."
 
-    async with _session(ScriptedAgent(answer, [tool("book", book, deadline_s=0.05)])) as session:
+    async with open_session(ScriptedAgent(answer, [tool("book", book, deadline_s=0.05)])) as session:
         await session.link.do(*noise(0.4), *quiet(0.4))
         done = await session.link.until(ev.ReplyDone)
         assert done.text.startswith("Sorry, ")
@@ -230,7 +182,7 @@ async def test_an_agent_that_raises_is_answered_with_an_apology_and_the_call_goe
             raise RuntimeError("what the caller said")
         yield "Better now."
 
-    async with _session(ScriptedAgent(answer)) as session:
+    async with open_session(ScriptedAgent(answer)) as session:
         await session.link.do(*noise(0.4), *quiet(0.4))
         first = await session.link.until(ev.ReplyDone)
         await session.link.do(*noise(0.4), *quiet(0.4))
@@ -241,7 +193,7 @@ async def test_an_agent_that_raises_is_answered_with_an_apology_and_the_call_goe
 
 
 async def test_manual_mode_answers_when_asked() -> None:
-    async with _session(settings=_MANUAL) as session:
+    async with open_session(settings=MANUAL) as session:
         await session.link.do(*noise(0.4), CommitAudio())
         await session.link.until(ev.TranscriptReady)
         assert not session.link.of(ev.ReplyStarted)
@@ -250,7 +202,7 @@ async def test_manual_mode_answers_when_asked() -> None:
 
 
 async def test_committing_nothing_is_a_soft_error() -> None:
-    async with _session(settings=_MANUAL) as session:
+    async with open_session(settings=MANUAL) as session:
         await session.link.do(CommitAudio("e1"), *noise(0.04), CommitAudio("e2"))
         error = await session.link.until(ev.SoftError, 2)
         assert error.code == "input_audio_buffer_commit_empty"
@@ -258,7 +210,7 @@ async def test_committing_nothing_is_a_soft_error() -> None:
 
 
 async def test_cleared_audio_is_forgotten() -> None:
-    async with _session(settings=_MANUAL) as session:
+    async with open_session(settings=MANUAL) as session:
         await session.link.do(*noise(0.4), ClearAudio(), CommitAudio())
         await session.link.until(ev.SoftError)
         assert session.link.of(ev.InputCleared)
@@ -266,7 +218,7 @@ async def test_cleared_audio_is_forgotten() -> None:
 
 async def test_typed_turns_work() -> None:
     agent = ScriptedAgent("Yes.")
-    async with _session(agent) as session:
+    async with open_session(agent) as session:
         await session.link.do(SayText("hello", "mine"), RequestReply())
         await session.link.until(ev.ReplyDone)
         assert session.link.of(ev.TextAdded)[0].item_id == "mine"
@@ -274,7 +226,7 @@ async def test_typed_turns_work() -> None:
 
 
 async def test_one_reply_at_a_time_and_nothing_to_cancel() -> None:  # bug R54
-    async with _session("A rather long answer that takes its time.", lead_ms=40) as session:
+    async with open_session("A rather long answer that takes its time.", lead_ms=40) as session:
         await session.link.do(Interrupt("c0"), SayText("hello"), RequestReply(), RequestReply("r2"))
         await session.link.until(ev.ReplyAudio)
         await session.link.do(Interrupt(), Interrupt("c2"))
@@ -289,8 +241,8 @@ async def test_one_reply_at_a_time_and_nothing_to_cancel() -> None:  # bug R54
         assert done.status is ev.ReplyStatus.CANCELLED
 
 
-async def test_invalid_messages_are_answered_and_do_not_start_a_session() -> None:  # requirement S1
-    async with _session() as session:
+async def test_invalid_messages_are_answered_and_do_not_start_aopen_session() -> None:  # requirement S1
+    async with open_session() as session:
         await session.link.do(Invalid("unknown_event", "type is 'x'", "e"))
         await session.link.until(ev.SoftError)
         assert session.observer.starts == 0
@@ -298,7 +250,7 @@ async def test_invalid_messages_are_answered_and_do_not_start_a_session() -> Non
 
 async def test_a_cough_is_not_answered_but_mumbling_is() -> None:
     agent = ScriptedAgent("Pardon?")
-    async with _session(agent, hears="") as session:
+    async with open_session(agent, hears="") as session:
         await session.link.do(*noise(0.3), *quiet(0.4))
         await session.link.until(ev.TranscriptReady)
         await session.link.do(*noise(1.5), *quiet(0.4))
@@ -307,7 +259,7 @@ async def test_a_cough_is_not_answered_but_mumbling_is() -> None:
 
 
 async def test_half_close_still_gets_its_answer() -> None:
-    async with _session() as session:
+    async with open_session() as session:
         await session.link.do(*noise(0.5), EndOfInput(), Goodbye(after_reply=True))
         await session.link.until(ev.ReplyDone)
         assert await session.end() is EndReason.CLOSED_BY_CALLER
@@ -315,10 +267,10 @@ async def test_half_close_still_gets_its_answer() -> None:
 
 
 async def test_settings_change_on_the_way() -> None:
-    async with _session() as session:
-        await session.link.do(Configure(_MANUAL), *noise(0.4), *quiet(0.6), CommitAudio())
+    async with open_session() as session:
+        await session.link.do(Configure(MANUAL), *noise(0.4), *quiet(0.6), CommitAudio())
         await session.link.until(ev.TranscriptReady)
-        assert session.link.of(ev.SessionConfigured)[0].settings == _MANUAL
+        assert session.link.of(ev.SessionConfigured)[0].settings == MANUAL
         assert not session.link.of(ev.SpeechStarted)
 
 
@@ -330,8 +282,8 @@ async def test_settings_change_on_the_way() -> None:
         ({"maximum_s": 0.05}, True, EndReason.MAXIMUM_LENGTH),
     ],
 )
-async def test_limits_end_the_session(limits: dict[str, float], speaks: bool, reason: EndReason) -> None:
-    async with _session(limits=limits) as session:
+async def test_limits_end_theopen_session(limits: dict[str, float], speaks: bool, reason: EndReason) -> None:
+    async with open_session(limits=limits) as session:
         if speaks:
             await session.link.do(ClearAudio())
         assert await session.end() is reason
@@ -339,7 +291,7 @@ async def test_limits_end_the_session(limits: dict[str, float], speaks: bool, re
 
 
 async def test_a_lost_caller_ends_the_session_mid_speech() -> None:  # bug R2, R12
-    async with _session("A rather long answer that takes its time.", lead_ms=40) as session:
+    async with open_session("A rather long answer that takes its time.", lead_ms=40) as session:
         await session.link.do(*noise(0.4), *quiet(0.4))
         await session.link.until(ev.ReplyAudio)
         session.link.hang_up()
@@ -348,7 +300,7 @@ async def test_a_lost_caller_ends_the_session_mid_speech() -> None:  # bug R2, R
 
 
 async def test_a_caller_that_never_reads_loses_the_call() -> None:  # requirement V5
-    async with _session(slow_caller_s=0.1) as session:
+    async with open_session(slow_caller_s=0.1) as session:
         await session.link.until(ev.SessionOpened)
         session.link.is_stalled = True
         await session.link.do(ClearAudio())
@@ -356,7 +308,7 @@ async def test_a_caller_that_never_reads_loses_the_call() -> None:  # requiremen
 
 
 async def test_a_flood_of_events_is_bounded() -> None:
-    async with _session(outbox_events=16, slow_caller_s=60.0) as session:
+    async with open_session(outbox_events=16, slow_caller_s=60.0) as session:
         await session.link.until(ev.SessionOpened)
         session.link.is_stalled = True
         await session.link.do(*[ClearAudio()] * 40)
@@ -364,7 +316,7 @@ async def test_a_flood_of_events_is_bounded() -> None:
 
 
 async def test_a_place_that_is_gone_ends_at_the_first_message() -> None:
-    async with _session() as session:
+    async with open_session() as session:
         session.observer.is_held = False
         await session.link.do(ClearAudio())
         assert await session.end() is EndReason.NEVER_SPOKE
@@ -382,7 +334,7 @@ async def test_stop_is_told_before_an_agent_has_cleaned_up() -> None:  # bug R2:
                 cleaning.set()
                 await may_finish.wait()
 
-    async with _session(ScriptedAgent(answer)) as session:
+    async with open_session(ScriptedAgent(answer)) as session:
         await session.link.do(*noise(0.4), *quiet(0.4))
         await session.link.until(ev.ReplyText)
         session.conversation.stop(EndReason.DRAINED)
@@ -394,7 +346,7 @@ async def test_stop_is_told_before_an_agent_has_cleaned_up() -> None:  # bug R2:
 
 
 async def test_a_goodbye_that_waits_to_be_read_is_why_the_link_is_gone() -> None:
-    async with _session("A rather long answer that takes its time.", lead_ms=40) as session:
+    async with open_session("A rather long answer that takes its time.", lead_ms=40) as session:
         await session.link.do(*noise(0.4), *quiet(0.4))
         await session.link.until(ev.ReplyAudio)
         session.link.is_broken = True
@@ -405,7 +357,7 @@ async def test_a_goodbye_that_waits_to_be_read_is_why_the_link_is_gone() -> None
 
 
 async def test_what_is_on_its_way_is_not_cut_before_the_goodbye() -> None:  # bug R57: grpc allows no write after a cancelled one
-    async with _session() as session:
+    async with open_session() as session:
         await session.link.until(ev.SessionOpened)
         session.link.is_stalled = True
         await session.link.do(ClearAudio())
@@ -419,7 +371,7 @@ async def test_what_is_on_its_way_is_not_cut_before_the_goodbye() -> None:  # bu
 
 async def test_no_goodbye_follows_an_event_that_was_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runtime.conversation.conversation._GOODBYE_S", 0.05)
-    async with _session() as session:
+    async with open_session() as session:
         await session.link.until(ev.SessionOpened)
         session.link.is_stalled = True
         await session.link.do(ClearAudio())
@@ -432,7 +384,7 @@ async def test_no_goodbye_follows_an_event_that_was_cut(monkeypatch: pytest.Monk
 
 
 async def test_a_handler_that_is_cancelled_has_lost_its_caller() -> None:  # bug R57
-    session = _Session(ScriptedAgent("Yes."), "hello", _SETTINGS, ConversationLimits())
+    session = Session(ScriptedAgent("Yes."), SettableRecognizer("hello"), SETTINGS, ConversationLimits())
     async with anyio.create_task_group() as group:
         group.start_soon(session.run)
         await session.link.until(ev.SessionOpened)

@@ -129,3 +129,38 @@ def test_after_a_fence_only_what_is_alive_comes_out(puts: list[tuple[int, bool]]
     left = [event for event in anyio.run(run) if isinstance(event, ReplyAudio | ReplyText)]
     kept = [(generation, is_audio) for generation, is_audio in [*puts, (9, True)] if generation > fence]
     assert [(event.generation, isinstance(event, ReplyAudio)) for event in left] == kept
+
+
+async def test_a_hold_keeps_audio_and_what_waits_behind_it_and_lets_the_rest_go() -> None:  # requirement V2
+    outbox = Outbox(10, 10)
+    outbox.put(ReplyText(1, "a"))
+    await outbox.put_audio(ReplyAudio(1, b"1"))
+    outbox.put(ReplyText(1, "b"))
+    outbox.hold()
+    outbox.hold()  # a second one changes nothing
+    await outbox.put_audio(ReplyAudio(1, b"2"))
+    outbox.put(InputCleared())
+    assert [await outbox.get(), await outbox.get()] == [ReplyText(1, "a"), InputCleared()]
+    assert outbox.waiting == 3
+    outbox.release()
+    assert await _all(outbox) == [ReplyAudio(1, b"1"), ReplyText(1, "b"), ReplyAudio(1, b"2")]
+
+
+async def test_a_fence_ends_a_hold_and_takes_what_was_held() -> None:
+    outbox = Outbox(10, 10)
+    await outbox.put_audio(ReplyAudio(1, b"1"))
+    outbox.put(InputCleared())
+    outbox.hold()
+    assert outbox.fence(1) == 1
+    await outbox.put_audio(ReplyAudio(2, b"2"))
+    assert await _all(outbox) == [InputCleared(), ReplyAudio(2, b"2")]
+
+
+async def test_what_is_held_counts_as_waiting() -> None:
+    outbox = Outbox(2, 2)
+    await outbox.put_audio(ReplyAudio(1, b"1"))
+    outbox.hold()
+    outbox.put(InputCleared())
+    with pytest.raises(OutboxFull):
+        outbox.put(InputCleared())
+    await outbox.get()

@@ -23,12 +23,14 @@ def test_heard_part_is_a_beginning(text: str, heard_ms: int, audio_ms: int) -> N
     assert text.startswith(heard_part(text, heard_ms, audio_ms))
 
 
-def test_correcting_touches_only_a_reply_that_was_cut_off() -> None:
+def test_correcting_touches_only_the_newest_reply_and_marks_it_as_cut_off() -> None:
     context = Context()
     context.caller_said("hello")
     context.agent_said("good morning", is_complete=True)
-    context.correct_agent("good")
+    context.correct_agent("good morning")
     assert context.history[-1] == Said(Role.AGENT, "good morning")
+    context.correct_agent("good")  # it had been sent whole, and was stopped while it still played
+    assert context.history[-1] == Said(Role.AGENT, "good", is_complete=False)
     context.agent_said("what can I do", is_complete=False)
     context.correct_agent("what")
     assert context.history[-1] == Said(Role.AGENT, "what", is_complete=False)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.dialogue.endpointing import Endpointer, SpeechBegan, TurnEnded
+from runtime.dialogue.endpointing import Endpointer, Paused, SpeechBegan, SpokeOn, TurnEnded
 from runtime.dialogue.session_settings import ServerVad
 
 _MS = 32.0
@@ -27,7 +27,8 @@ def _hear(ratios: list[float], silence_ms: int = 128, onset_ms: float = 96.0) ->
         ([0.9] * 3 + [0.1] * 4, [(2, SpeechBegan(0)), (6, TurnEnded(2, 6))]),
         ([0.1, 0.9, 0.4, 0.9] + [0.0] * 4, [(3, SpeechBegan(1)), (7, TurnEnded(3, 7))]),  # a dip within hysteresis
         ([0.9, 0.2, 0.9, 0.9, 0.9], [(4, SpeechBegan(2))]),  # a real gap starts the row anew
-        ([0.9] * 3 + [0.1] * 3 + [0.9] + [0.1] * 4, [(2, SpeechBegan(0)), (10, TurnEnded(6, 10))]),  # a pause
+        ([0.9] * 3 + [0.1] * 3 + [0.9] * 2 + [0.1] * 4, [(2, SpeechBegan(0)), (11, TurnEnded(7, 11))]),  # a pause
+        ([0.9] * 3 + [0.1] * 3 + [0.9] + [0.1] * 4, [(2, SpeechBegan(0)), (7, TurnEnded(2, 7))]),  # a click in a pause
     ],
 )
 def test_table(ratios: list[float], expected: list[tuple[int, object]]) -> None:
@@ -51,5 +52,51 @@ def test_finish_ends_open_speech_and_only_that() -> None:
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=200))
 def test_onsets_and_ends_alternate(ratios: list[float]) -> None:
-    kinds = [type(endpoint) for _, endpoint in _hear(ratios)]
+    kinds = [type(endpoint) for _, endpoint in _hear(ratios) if isinstance(endpoint, (SpeechBegan, TurnEnded))]
     assert kinds == [SpeechBegan, TurnEnded] * (len(kinds) // 2) + [SpeechBegan] * (len(kinds) % 2)
+
+
+def test_a_pause_is_told_then_its_end_or_the_turns() -> None:
+    heard = _hear([0.9] * 3 + [0.0] * 8 + [0.9] * 4 + [0.0] * 12, silence_ms=320)
+    assert heard == [
+        (2, SpeechBegan(0)),
+        (9, Paused(2)),
+        (12, SpokeOn()),
+        (21, Paused(14)),
+        (24, TurnEnded(14, 24)),
+    ]
+
+
+def test_a_hint_stretches_the_present_pause_only() -> None:
+    endpointer = Endpointer(ServerVad(silence_duration_ms=320), _MS)
+    ends = []
+    for factor in (2.0, 1.0):
+        for frame, ratio in enumerate([0.9] * 3 + [0.0] * 30):
+            endpoint = endpointer.hear(ratio, 96.0)
+            if isinstance(endpoint, Paused):
+                endpointer.hint(factor)
+            if isinstance(endpoint, TurnEnded):
+                ends.append(frame - 2)
+    assert ends == [20, 10]
+
+
+def test_a_client_that_fixes_the_silence_gets_just_that() -> None:
+    endpointer = Endpointer(ServerVad(silence_duration_ms=320, is_adaptive=False), _MS)
+    for pause_ms in [900.0] * 20:
+        endpointer.pauses.paused(pause_ms)
+    assert endpointer.silence_ms() == 320
+
+
+def test_voice_over_the_agent_is_counted_without_its_pauses() -> None:
+    endpointer = Endpointer(ServerVad(), _MS)
+    for ratio in [0.9] * 4 + [0.0] * 5 + [0.9] * 4:
+        endpointer.hear(ratio, 96.0)
+    assert endpointer.voiced_ms == 8 * _MS
+
+
+def test_a_turn_that_was_cut_off_is_learned_from() -> None:
+    endpointer = Endpointer(ServerVad(silence_duration_ms=320), _MS)
+    for ratio in [0.9] * 3 + [0.0] * 13 + [0.9] * 3:
+        endpointer.hear(ratio, 96.0)
+    endpointer.was_cut_off(16)
+    assert endpointer.silence_ms() == pytest.approx(13 * _MS * 1.1)

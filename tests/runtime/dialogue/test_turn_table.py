@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from runtime.dialogue.turn_table import TURN_TABLE, Action, Floor, Happening, next_turn
 
-_STOPS_A_REPLY = {Action.BARGE_IN, Action.CANCEL}
-_REPLYING = {Floor.THINKING, Floor.SPEAKING}
+_STOPS_A_REPLY = {Action.BARGE_IN, Action.CANCEL, Action.RETRACT}
+_REPLYING = {Floor.THINKING, Floor.SPEAKING, Floor.INTERRUPTED}
+_WAITS_FOR_THE_CALLER = {Floor.HEARING, Floor.DECIDING}
 
 
 @pytest.mark.parametrize(("floor", "happening"), list(itertools.product(Floor, Happening)))
@@ -22,26 +23,63 @@ def test_every_floor_with_every_happening(floor: Floor, happening: Happening) ->
     if action in _STOPS_A_REPLY:
         assert floor in _REPLYING
         assert following not in _REPLYING
-    if action is Action.REPLY:
-        assert following is Floor.THINKING
-        assert floor not in _REPLYING
-    if action in (Action.REFUSE, Action.NOTHING_TO_CANCEL):
-        assert following is floor
+    match action:
+        case Action.REPLY:
+            assert following is Floor.THINKING
+            assert floor not in _REPLYING
+        case Action.REFUSE | Action.NOTHING_TO_CANCEL:
+            assert following is floor
+            assert (action is Action.REFUSE) == (happening is Happening.REQUEST)
+        case Action.HOLD:
+            assert (floor, following) == (Floor.SPEAKING, Floor.INTERRUPTED)
+        case Action.RESUME:
+            assert (floor, following) == (Floor.INTERRUPTED, Floor.SPEAKING)
+        case Action.RETRACT | Action.WITHDRAW:
+            assert following is Floor.HEARING
+        case Action.LISTEN_AHEAD | Action.KEEP_LISTENING:
+            assert floor in {*_WAITS_FOR_THE_CALLER, Floor.INTERRUPTED}
+        case _:
+            pass
 
 
 @given(st.lists(st.sampled_from(Happening), max_size=60))
 def test_a_reply_runs_exactly_between_reply_and_its_end(happenings: list[Happening]) -> None:
-    floor, is_running = Floor.LISTENING, False
+    floor, is_running, is_held = Floor.LISTENING, False, False
     for happening in happenings:
         floor, action = next_turn(floor, happening)
         if action is Action.REPLY:
             assert not is_running
             is_running = True
-        elif action in _STOPS_A_REPLY or (is_running and floor is Floor.LISTENING):
+        elif action in _STOPS_A_REPLY or (is_running and happening is Happening.FINISHED):
             assert is_running
-            is_running = False
+            is_running = is_held = False
+        elif action in (Action.HOLD, Action.RESUME):
+            assert is_held is (action is Action.RESUME)
+            is_held = not is_held
         assert is_running == (floor in _REPLYING)
+        assert is_held == (floor is Floor.INTERRUPTED)
 
 
-def test_the_caller_always_gets_the_floor() -> None:  # requirement V2
-    assert all(next_turn(floor, Happening.SPEECH)[0] is Floor.HEARING for floor in Floor)
+def test_the_caller_gets_the_floor_or_the_output_is_held() -> None:  # requirement V2
+    following = {floor: next_turn(floor, Happening.SPEECH)[0] for floor in Floor}
+    assert following.pop(Floor.SPEAKING) is Floor.INTERRUPTED
+    assert following.pop(Floor.INTERRUPTED) is Floor.INTERRUPTED
+    assert set(following.values()) == {Floor.HEARING}
+
+
+def test_no_floor_is_a_dead_end() -> None:
+    """From each floor the two things that always come, the end of speech and the end of work, lead back to listening."""
+    ways = {
+        Floor.LISTENING: [],
+        Floor.HEARING: [Happening.SILENCE, Happening.NO_WORDS],
+        Floor.DECIDING: [Happening.SILENCE, Happening.WORDS, Happening.FINISHED],
+        Floor.TRANSCRIBING: [Happening.NO_WORDS],
+        Floor.THINKING: [Happening.FINISHED],
+        Floor.SPEAKING: [Happening.FINISHED],
+        Floor.INTERRUPTED: [Happening.DISPROVEN, Happening.FINISHED],
+    }
+    for floor, way in ways.items():
+        at = floor
+        for happening in way:
+            at, _ = next_turn(at, happening)
+        assert at is Floor.LISTENING

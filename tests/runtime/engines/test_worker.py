@@ -11,7 +11,8 @@ import anyio.to_thread
 import pytest
 
 from runtime.engines.errors import EngineBusy, EngineClosed
-from runtime.engines.worker import Priority, WorkerPool
+from runtime.engines.ports import Urgency
+from runtime.engines.worker import Priority, WorkerPool, transcript_priority
 from runtime.primitives.errors import Fault
 
 pytestmark = pytest.mark.anyio
@@ -89,6 +90,23 @@ async def test_priority_first_then_arrival(pool: WorkerPool) -> None:
             await until_waiting(pool, count)
         gate.opened.set()
     assert order == ["first 1", "first 2", "transcript 1", "transcript 2", "speech 1"]
+
+
+async def test_work_that_was_wanted_ahead_moves_up_when_somebody_waits_for_it(pool: WorkerPool) -> None:
+    gate, order = Gate(), []
+    urgency = Urgency(is_awaited=False)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pool.run, Priority.SPEECH, gate)
+        await gate.wait_entered()
+        tasks.start_soon(pool.run, transcript_priority(Urgency(is_awaited=False)), lambda: order.append("ahead"))
+        await until_waiting(pool, 1)
+        tasks.start_soon(pool.run, transcript_priority(urgency), lambda: order.append("awaited"))
+        await until_waiting(pool, 2)
+        tasks.start_soon(pool.run, Priority.SPEECH, lambda: order.append("speech"))
+        await until_waiting(pool, 3)
+        urgency.is_awaited = True
+        gate.opened.set()
+    assert order == ["awaited", "speech", "ahead"]
 
 
 async def test_a_full_queue_refuses_at_once() -> None:

@@ -1,0 +1,238 @@
+"""The agent's side of a call: makes replies, holds and resumes their output, and ends them, once each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import anyio
+
+from runtime.conversation.client_tools import ClientTools
+from runtime.conversation.ear import Onset
+from runtime.conversation.mouth import Mouth
+from runtime.conversation.mute_mouth import MuteMouth
+from runtime.conversation.ports import CallParts
+from runtime.conversation.reply import Answered, Reply
+from runtime.conversation.tool_runner import ToolRunner
+from runtime.conversation.turn_clock import TurnClock
+from runtime.dialogue.agent import Json, Role, Turn, TurnCause
+from runtime.dialogue.agent_events import (
+    AgentEvent,
+    Flush,
+    OutputHeld,
+    OutputResumed,
+    ReplyAudio,
+    ReplyDone,
+    ReplyStarted,
+    ReplyStatus,
+    TransferRequested,
+)
+from runtime.dialogue.caller_events import RequestReply
+from runtime.dialogue.context import Context
+from runtime.dialogue.items import Items
+from runtime.dialogue.session_settings import SessionSettings
+from runtime.primitives.clock import NS_PER_MS
+from runtime.primitives.reasons import EndReason
+
+__all__ = ["REVERSIBLE_MS", "Speaker"]
+
+REVERSIBLE_MS: Final = 300
+"""Of a reply's audio. Who goes on speaking before so much of it was heard had not finished (requirement V3)."""
+
+
+class Speaker:
+    """Replies of one session, one at a time.
+
+    Attributes:
+        reply: the running one, or None.
+        memory: the agent's notes on this call.
+        client_tools: where the client's answers to tool calls go.
+        on_first_audio, on_finished: told on the event loop; the first before the frame leaves, the second when all has left.
+    """
+
+    def __init__(
+        self,
+        parts: CallParts,
+        context: Context,
+        items: Items,
+        on_first_audio: Callable[[], None],
+        on_finished: Callable[[], None],
+    ) -> None:
+        self.reply: Reply | None = None
+        self.memory: dict[str, Json] = {}
+        self.client_tools = ClientTools()
+        self._parts = parts
+        self._context = context
+        self._items = items
+        self._on_first_audio = on_first_audio
+        self._on_finished = on_finished
+        self._last: Reply | None = None
+        self._generation = 0
+        self._turn = 0
+
+    def answer(
+        self,
+        settings: SessionSettings,
+        clock: TurnClock,
+        answered: Answered | None,
+        wish: RequestReply,
+        *,
+        cause: TurnCause,
+        has_words: bool = True,
+        silences: int = 0,
+    ) -> None:
+        """Begins a reply to the newest words of the history, or to none."""
+        self._generation += 1
+        self._turn += 1
+        speaks = settings.speaks if wish.speaks is None else wish.speaks
+        reply = self._make(settings, clock, answered, speaks)
+        said = self._context.history
+        has_words = has_words and bool(said) and said[-1].role is Role.CALLER
+        turn = Turn(
+            text=said[-1].text if has_words else "",
+            history=said[:-1] if has_words else said,
+            memory=self.memory,
+            call_tool=reply.call_tool,
+            metadata=settings.metadata,
+            instructions=settings.instructions if wish.instructions is None else wish.instructions,
+            cause=cause,
+            silences=silences,
+            client_tools=settings.tools,
+            end_call=reply.end_call,
+            transfer=reply.transfer,
+        )
+        self.reply = reply
+        self._parts.stage.emit(ReplyStarted(reply.generation, reply.item_id, reply.previous_item_id, speaks, wish.metadata))
+
+        async def finished() -> None:
+            self._finish(reply)
+
+        self._parts.stage.start(lambda: reply.run(self._parts.agent, turn, finished))
+
+    def hold(self, onset: Onset) -> None:
+        """No frame leaves from now on; nothing is thrown away."""
+        reply = self._running()
+        self._parts.stage.hold()
+        reply.mouth.hold()
+        self._parts.observer.interruption_measured((self._parts.clock.now_ns() - onset.began_ns) / NS_PER_MS)
+        self._parts.stage.emit(OutputHeld(reply.generation))
+
+    def resume(self) -> None:
+        """Play-out goes on exactly where it was held."""
+        reply = self._running()
+        self._parts.stage.emit(OutputResumed(reply.generation))
+        self._parts.stage.release()
+        reply.mouth.resume()
+
+    def stop(self, status: ReplyStatus, announce: Callable[[], None]) -> Reply:
+        """Ends the running reply now: its stream, tools and speech are cancelled and nothing of it leaves any more.
+
+        `announce` is called between the flush and the reply's end: clients learn of the speech first and of its effect then.
+        """
+        reply = self._running()
+        self.reply = None
+        self._last = reply
+        reply.scope.cancel()
+        self._parts.observer.stale_dropped(self._parts.stage.fence(reply.generation))
+        heard = reply.mouth.heard_text(reply.mouth.heard_ms())
+        if status is not ReplyStatus.WITHDRAWN:
+            self._context.agent_said(heard, is_complete=False, item_id=reply.item_id)
+        self._parts.stage.emit(Flush(reply.generation))
+        announce()
+        self._parts.stage.emit(ReplyDone(reply.generation, status, heard, reply.mouth.sent_ms))
+        return reply
+
+    def retract(self, announce: Callable[[], None]) -> Answered:
+        """The turn was not over: its reply counts as never given, its words as not yet said. Answers what has to be joined."""
+        reply = self.stop(ReplyStatus.WITHDRAWN, announce)
+        answered = reply.answered
+        assert answered is not None, "only a reply to speech is retracted"
+        self._context.forget(answered.item_id)
+        self._items.withdraw(reply.item_id, reply.previous_item_id)
+        self._items.withdraw(answered.item_id, answered.previous_item_id)
+        self.memory = answered.memory
+        self._turn -= 1  # the same turn, so that its tools' keys are the same
+        self._last = None
+        return answered
+
+    def belongs_to_the_turn(self, onset: Onset) -> bool:
+        """Whether speech that began then belongs to the turn that the running reply answers."""
+        if self.reply is None or not self.reply.is_reversible:
+            return False
+        since_ms = (self._parts.clock.now_ns() - onset.began_ns) / NS_PER_MS
+        return self.reply.mouth.heard_ms() - since_ms < REVERSIBLE_MS
+
+    def correct_heard(self, generation: int, item_id: str, played_ms: int) -> None:
+        """The caller reports how much of a reply was really played; 0: of the one with this item, else the newest.
+
+        While it plays this is where play-out stands; afterwards it corrects the history. An older reply changes nothing any more.
+        """
+        reply = self.reply or self._last
+        if reply is None or generation not in (0, reply.generation):
+            return
+        if not generation and item_id and self._last is not None and item_id == self._last.item_id:
+            reply = self._last
+        if reply is self.reply:
+            reply.mouth.acknowledge(played_ms)
+        else:
+            self._context.correct_agent(reply.heard_text(min(max(0, played_ms), reply.mouth.sent_ms)))
+
+    def _running(self) -> Reply:
+        assert self.reply is not None, "the table asks for this only where a reply runs"
+        return self.reply
+
+    def _make(self, settings: SessionSettings, clock: TurnClock, answered: Answered | None, speaks: bool) -> Reply:
+        parts = self._parts
+        generation = self._generation
+        is_first = True
+
+        def emit(event: AgentEvent) -> None:
+            if self.reply is reply:  # what a dead reply still says ends here
+                parts.stage.emit(event)
+
+        async def play(pcm: bytes) -> None:
+            nonlocal is_first
+            if is_first and self.reply is reply:
+                is_first = False
+                self._on_first_audio()
+                parts.observer.turn_measured(clock.measured(parts.clock.now_ns()))
+            await parts.stage.emit_audio(ReplyAudio(generation, pcm))
+
+        def first_text() -> None:
+            clock.first_text_ns = parts.clock.now_ns()
+
+        rate_hz = settings.output_format.sample_rate_hz
+        item_id, previous = self._items.add()
+        tools = ToolRunner(
+            parts.agent.tools,
+            self.client_tools,
+            parts.session_id,
+            parts.epoch,
+            self._turn,
+            generation,
+            parts.intents,
+            emit,
+            parts.observer.agent_failed,
+        )
+        synthesizer, lead_ms, on_late = parts.engines.synthesizer, parts.limits.lead_ms, parts.observer.audio_was_late
+        mouth = Mouth(synthesizer, rate_hz, lead_ms, parts.clock, play, on_late) if speaks else MuteMouth()
+        reply = Reply(generation, item_id, previous, answered, mouth, tools, emit, parts.observer.agent_failed, first_text)
+        return reply
+
+    def _finish(self, reply: Reply) -> None:
+        self.reply = None
+        self._last = reply
+        self._context.agent_said(reply.text, is_complete=True, item_id=reply.item_id)
+        status = ReplyStatus.FAILED if reply.has_failed else ReplyStatus.COMPLETED
+        self._parts.stage.emit(ReplyDone(reply.generation, status, reply.text, reply.mouth.sent_ms))
+        if reply.transfers_to:
+            self._parts.stage.emit(TransferRequested(reply.transfers_to))
+        if reply.ends_call:
+            self._parts.stage.start(lambda: self._hang_up(reply))
+        self._on_finished()
+
+    async def _hang_up(self, reply: Reply) -> None:
+        """Ends the call when the last words have been heard; whoever speaks before that keeps the call."""
+        await anyio.sleep(reply.mouth.left_s())
+        if self._last is reply and self.reply is None and self._context.history[-1].role is Role.AGENT:
+            self._parts.stage.end(EndReason.CLOSED_BY_AGENT)

@@ -1,0 +1,220 @@
+"""Turns between two speakers: holds, interruptions, backchannels, turns that were not over, silence, keys, the end of a call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+
+import anyio
+import pytest
+
+from runtime.conversation.ports import Interruption
+from runtime.dialogue import agent_events as ev
+from runtime.dialogue.agent import Json, Turn, TurnCause
+from runtime.dialogue.caller_events import Dtmf, Interrupt, ReportHeard
+from runtime.dialogue.session_settings import ServerVad
+from runtime.dialogue.turn_table import Floor
+from runtime.engines.ports import INPUT_RATE_HZ, Samples
+from runtime.engines.synthetic import SettableRecognizer, ToneSynthesizer
+from runtime.primitives.reasons import EndReason
+from tests.support.call_parts import ScriptedAgent, noise, quiet, tool
+from tests.support.sessions import SETTINGS, Session, session
+
+pytestmark = pytest.mark.anyio
+
+_ANSWER = "It is a long way to the top of the hill."
+_ANSWER_MS = len(_ANSWER) * ToneSynthesizer.MS_PER_CHARACTER
+
+
+def _hears(short: str, long: str = "how far is it") -> SettableRecognizer:
+    """Hears one text in what is shorter than 0.9 s with its padding, another in the rest."""
+
+    def words(samples: Samples) -> str:
+        return short if samples.size < 0.9 * INPUT_RATE_HZ else long
+
+    return SettableRecognizer(words)
+
+
+async def _until_it_speaks(call: Session, frames: int = 25) -> None:
+    await call.link.do(*noise(0.8), *quiet(0.4))
+    await call.link.until(ev.ReplyAudio, frames)
+
+
+def _audio_ms(call: Session, generation: int = 1) -> float:
+    return sum(len(frame.pcm) for frame in call.link.of(ev.ReplyAudio) if frame.generation == generation) / 48
+
+
+@pytest.mark.parametrize("short", ["Uh-huh.", ""])
+async def test_a_backchannel_or_noise_holds_the_output_and_it_goes_on_where_it_stopped(short: str) -> None:  # requirement V2
+    async with session(_ANSWER, recognizer=_hears(short), lead_ms=40) as call:
+        await _until_it_speaks(call)
+        await call.link.do(*noise(0.3), *quiet(0.5))
+        resumed = await call.link.until(ev.OutputResumed)
+        done = await call.link.until(ev.ReplyDone)
+        told = call.link.told
+        held_at, resumed_at = told.index(call.link.of(ev.OutputHeld)[0]), told.index(resumed)
+        assert not [event for event in told[held_at:resumed_at] if isinstance(event, ev.ReplyAudio)]
+        assert (done.status, done.text) == (ev.ReplyStatus.COMPLETED, _ANSWER)
+        assert _audio_ms(call) == pytest.approx(_ANSWER_MS, abs=1)  # nothing was lost and nothing said twice
+        assert not call.link.of(ev.Flush)
+        assert len(call.link.of(ev.SpeechStarted)) == 1
+    assert call.observer.interruptions == [Interruption.RESUMED]
+    assert call.observer.stale_sends == 0
+
+
+async def test_a_short_word_that_means_something_interrupts() -> None:
+    agent = ScriptedAgent(_ANSWER)
+    async with session(agent, recognizer=_hears("Stop."), lead_ms=40) as call:
+        await _until_it_speaks(call)
+        await call.link.do(*noise(0.3), *quiet(0.6))
+        await call.link.until(ev.ReplyStarted, 2)
+        kinds = [type(event) for event in call.link.told]
+        kinds = kinds[kinds.index(ev.OutputHeld) :]
+        expected = [ev.OutputHeld, ev.Flush, ev.SpeechStarted, ev.ReplyDone, ev.SpeechStopped, ev.InputCommitted]
+        assert [kind for kind in kinds if kind is not ev.ReplyAudio][:6] == expected
+        assert call.link.of(ev.ReplyDone)[0].status is ev.ReplyStatus.INTERRUPTED
+    assert agent.turns[1].text == "Stop."
+    assert call.observer.interruptions == [Interruption.STOPPED]
+
+
+async def test_speech_that_goes_on_interrupts_before_its_words_are_known() -> None:
+    async with session(_ANSWER, recognizer=_hears("Uh-huh."), lead_ms=40) as call:
+        await _until_it_speaks(call)
+        await call.link.do(*noise(0.8))
+        await call.link.until(ev.Flush)
+        assert call.link.of(ev.OutputHeld)
+        assert not call.link.of(ev.OutputResumed)
+    assert len(call.observer.held_ms) == 1
+
+
+async def test_a_microphone_that_closes_in_mid_word_does_not_silence_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.conversation.hold_watch._LONGEST_S", 0.05)
+    async with session(_ANSWER, recognizer=_hears("Uh-huh."), lead_ms=40) as call:
+        await _until_it_speaks(call)
+        await call.link.do(*noise(0.3))
+        await call.link.until(ev.OutputResumed)
+        assert (await call.link.until(ev.ReplyDone)).status is ev.ReplyStatus.COMPLETED
+
+
+async def test_who_goes_on_before_much_was_heard_had_not_finished() -> None:  # requirement V3
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        turn.memory["turns"] = int(str(turn.memory.get("turns", 0))) + 1
+        yield _ANSWER
+
+    agent = ScriptedAgent(answer)
+    async with session(agent, lead_ms=40) as call:
+        await _until_it_speaks(call, frames=2)
+        await call.link.do(*noise(0.6))
+        withdrawn = await call.link.until(ev.InputWithdrawn)
+        await call.link.do(*quiet(0.4))
+        await call.link.until(ev.ReplyStarted, 2)
+        await call.link.until(ev.ReplyAudio, 30)
+        first, second = call.link.of(ev.TranscriptReady)
+        assert withdrawn.item_id == first.item_id == call.link.of(ev.InputCommitted)[0].item_id
+        assert second.audio_ms > first.audio_ms + 500  # both stretches
+        assert call.link.of(ev.ReplyDone)[0].status is ev.ReplyStatus.WITHDRAWN
+        assert call.link.of(ev.InputCommitted)[1].previous_item_id == ""
+        flushed_at = call.link.told.index(call.link.of(ev.Flush)[0])
+        assert {frame.generation for frame in call.link.told[flushed_at:] if isinstance(frame, ev.ReplyAudio)} == {2}
+    assert not agent.turns[1].history
+    assert agent.turns[1].memory == {"turns": 1}  # the first answer was never given
+    assert call.observer.withdrawn == [Floor.SPEAKING]
+
+
+async def test_a_turn_that_was_acted_upon_is_not_taken_back() -> None:
+    async def book(_: Mapping[str, Json], __: str) -> Json:
+        return True
+
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        await turn.call_tool("book", {})
+        yield _ANSWER
+
+    async with session(ScriptedAgent(answer, [tool("book", book)]), lead_ms=40) as call:
+        await _until_it_speaks(call, frames=2)
+        await call.link.do(*noise(0.9))
+        assert (await call.link.until(ev.ReplyDone)).status is ev.ReplyStatus.INTERRUPTED
+        assert not call.link.of(ev.InputWithdrawn)
+
+
+async def test_words_that_leave_a_sentence_open_are_waited_for() -> None:
+    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=320))
+    for text, commits in (("a table for", 0), ("a table.", 1)):
+        async with session(_ANSWER, recognizer=SettableRecognizer(text), settings=settings) as call:
+            await call.link.do(*noise(0.6), *quiet(0.44))
+            await call.link.do(*noise(0.02))  # read when all before it was heard
+            with anyio.fail_after(20):
+                while call.link.waiting:
+                    await anyio.wait_all_tasks_blocked()
+            assert len(call.link.of(ev.InputCommitted)) == commits
+
+
+async def test_what_the_caller_reports_beats_the_estimate() -> None:
+    agent = ScriptedAgent("one two three four five six seven eight nine ten.")
+    async with session(agent, lead_ms=5_000) as call:
+        await _until_it_speaks(call, frames=60)
+        await call.link.do(ReportHeard(1, 500), Interrupt())
+        done = await call.link.until(ev.ReplyDone)
+        assert done.text == "one two"
+
+
+async def test_a_silent_caller_is_asked_some_times_and_no_more() -> None:  # requirement U1
+    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=200, idle_timeout_ms=1_000))
+    agent = ScriptedAgent("Hm?")
+    async with session(agent, settings=settings) as call:
+        for count in (1, 2, 3):
+            await call.link.do(*quiet(7))
+            await call.link.until(ev.ReplyDone, count)
+        await call.link.do(*quiet(14), *noise(0.6), *quiet(0.4))
+        await call.link.until(ev.ReplyDone, 4)
+    assert [(turn.cause, turn.silences) for turn in agent.turns] == [
+        (TurnCause.SILENCE, 1),
+        (TurnCause.SILENCE, 2),
+        (TurnCause.SILENCE, 3),
+        (TurnCause.SPOKEN, 0),
+    ]
+
+
+async def test_the_agent_ends_the_call_when_its_last_word_was_heard() -> None:  # requirement U1
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        turn.end_call()
+        yield "Goodbye."
+
+    async with session(ScriptedAgent(answer), lead_ms=200) as call:
+        await call.link.do(*noise(0.8), *quiet(0.4))
+        assert await call.end() is EndReason.CLOSED_BY_AGENT
+        assert _audio_ms(call) == pytest.approx(8 * ToneSynthesizer.MS_PER_CHARACTER, abs=1)
+        assert call.link.told[-1] == ev.SessionClosed(EndReason.CLOSED_BY_AGENT)
+
+
+async def test_who_interrupts_a_goodbye_keeps_the_call() -> None:
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        if not turn.history:
+            turn.end_call()
+        yield _ANSWER
+
+    async with session(ScriptedAgent(answer), lead_ms=40) as call:
+        await _until_it_speaks(call)
+        await call.link.do(*noise(0.9), *quiet(0.4))
+        await call.link.until(ev.ReplyDone, 2)
+        assert call.reason is None
+
+
+async def test_a_transfer_is_asked_for_when_it_was_announced() -> None:
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        turn.transfer("billing")
+        yield "One moment."
+
+    async with session(ScriptedAgent(answer)) as call:
+        await call.link.do(*noise(0.8), *quiet(0.4))
+        transfer = await call.link.until(ev.TransferRequested)
+        assert transfer.target == "billing"
+        assert isinstance(call.link.told[-2], ev.ReplyDone)
+
+
+async def test_keys_are_a_turn() -> None:
+    agent = ScriptedAgent("Thank you.")
+    async with session(agent) as call:
+        await call.link.do(Dtmf("4"), Dtmf("2"), Dtmf("#"))
+        await call.link.until(ev.ReplyDone)
+        assert [event.digit for event in call.link.of(ev.DtmfReceived)] == ["4", "2", "#"]
+    assert (agent.turns[0].text, agent.turns[0].cause) == ("42", TurnCause.KEYS)
