@@ -59,6 +59,7 @@ class CostFactors:
         self._tide_mean = 1.0
         self._tide_weight = 0.0
         self._tide_now = 1.0
+        self._tide_spread = 0.0
         self._pairs = 0.0
         self._singles = 0.0
         self._square = 0.0
@@ -139,11 +140,15 @@ class CostFactors:
         self._tide_weight = min(self._tide_weight + slots.shape[0], memory)
         # One liar is no tide: what is far from the middle of many, or from what was, counts as less far.
         middle = float(np.median(relative)) if slots.shape[0] > 2 else self._tide_mean
+        share = slots.shape[0]
+        far = float(np.minimum(np.square(relative / self._tide_now - 1.0), 1.0).mean())
         middle = float(np.clip(relative, 0.4 * middle, 2.5 * middle).mean())
-        self._tide_mean += (middle - self._tide_mean) * min(1.0, slots.shape[0] / self._tide_weight)
+        self._tide_mean += (middle - self._tide_mean) * min(1.0, share / self._tide_weight)
+        self._tide_spread += (far - self._tide_spread) * min(1.0, share / self._tide_weight)
         few = min(_TIDE_MEMORY, self._tide_weight)
-        self._tide_now += (middle - self._tide_now) * min(1.0, slots.shape[0] / few)
-        noise = math.sqrt(self.session_variance / (few * max(1.0, float(sessions.mean()))))
+        self._tide_now += (middle - self._tide_now) * min(1.0, share / few)
+        # The spread among runtimes is chance, and machines whose speed is not known yet.
+        noise = math.sqrt(self._tide_spread / few)
         if abs(self._tide_now - self._tide_mean) > (_SIGMAS * noise + _TURNS) * self._tide_mean:
             # It turned. A mean over the whole fleet would follow for a round of reports, in which what all have in common
             # looks like lasting cost of those who reported first.

@@ -32,7 +32,7 @@ _ENOUGH: Final = 10.0
 _TRUSTED: Final = 20.0
 """A bin's own mean is believed as if it had at most this many reports: what differs between bins is not only chance."""
 _TOP: Final = 3.0
-"""Reports above which a bin counts as seen, for how far the curve may be followed."""
+"""So many reports of a load, or of higher ones, make it seen, for how far the curve may be followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ class CurveFit:
         if reports < _ENOUGH:
             return None
         x, u = self._x[used] / weight, self._u[used] / weight
-        seen = x[weight >= min(_TOP, float(weight.max()))]
-        x_seen = float(seen.max())
+        from_above = weight[::-1].cumsum()[::-1]
+        x_seen = float(x[from_above >= min(_TOP, float(weight.max()))].max())
         if x_seen < 1.0:
             return None
         u0 = float(self._u[0] / self._weight[0]) if self._weight[0] >= _TOP else 0.0

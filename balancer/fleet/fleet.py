@@ -1,7 +1,8 @@
 """The fleet as one balancer sees it: members, their trusted reports, the books, and the view that the router decides on.
 
 Single-threaded and without I/O: the servicer, the report watches and the placer call it from one event loop, and every call
-has its full effect before it returns, so the next decision sees it.
+has its full effect before it returns, so the next decision sees it. The exception are routine reports in a rush, as a large
+fleet sends them: a few that come within milliseconds are taken together, which costs a tenth for each.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 
 __all__ = ["BalancerLife", "Fleet", "FleetEvent", "ReportCounts", "Seat"]
 
+_RUSH_NS = 4 * NS_PER_MS
+"""Reports that follow each other closer than this may wait for the next ones."""
+_MOST_TOGETHER = 16
 _WORST_FIRST = (RuntimeState.OFFLINE, RuntimeState.DRAINING, RuntimeState.STARTING, RuntimeState.READY)
 
 
@@ -64,6 +68,8 @@ class Seat:
     flight: InFlight = field(default_factory=InFlight)
     report: TrustedReport | None = None
     arrived_ns: int | None = None
+    report_waits: bool = False
+    """The report is not in the view yet."""
 
 
 class Fleet:
@@ -83,6 +89,8 @@ class Fleet:
         self.books = Books(self.view.affinity)
         self.reports = ReportCounts()
         self._seats: dict[str, Seat] = {}
+        self._waiting: list[Seat] = []
+        self._reported_ns = -_RUSH_NS
         self._observer = observe
 
     def _observe(self, event: FleetEvent) -> None:
@@ -99,6 +107,7 @@ class Fleet:
 
     def enroll(self, facts: Registration, now_ns: int) -> EnrollOutcome:
         """Takes a life into the fleet, with every leg it has. OLDER changes nothing."""
+        self._absorb(now_ns)
         outcome, before = self.membership.enroll(facts, now_ns)
         if outcome is EnrollOutcome.OLDER:
             return outcome
@@ -136,6 +145,8 @@ class Fleet:
         left = recorded is Recorded.APPLIED and change in (LegChange.ENDED, LegChange.MOVED_OUT)
         # The report that contains this end may be here already: the two come by different streams.
         if left and seat is not None and (seat.report is None or version > seat.report.snapshot.ledger_version):
+            if seat.report_waits:
+                self._absorb(now_ns)
             self.view.end(seat.slot)
         return recorded
 
@@ -153,6 +164,7 @@ class Fleet:
 
     def sweep(self, now_ns: int) -> list[Change]:
         """What time alone changed; call every sweep interval. Returns the changes, which have taken effect."""
+        self._absorb(now_ns)
         changes = self.membership.sweep(now_ns)
         for change in changes:
             match change.kind:
@@ -167,13 +179,17 @@ class Fleet:
 
     # Reports
 
-    def take_report(self, report: LoadSnapshot, untranslated: tuple[str, ...], now_ns: int) -> bool:
-        """A report that arrived just now. False: not taken (unknown life, duplicate, reordered); nothing changed but counts."""
+    def take_report(self, report: LoadSnapshot, untranslated: tuple[str, ...], now_ns: int, *, may_wait: bool = False) -> bool:
+        """A report that arrived just now. False: not taken (unknown life, duplicate, reordered); nothing changed but counts.
+
+        `may_wait`: it is a routine one, and may be taken together with others if reports come in a rush.
+        """
         seat = self._seats.get(report.runtime_id)
         if seat is None or seat.member.facts.incarnation != report.incarnation:
             self.reports.unknown_runtime += 1
             return False
-        last = None if seat.report is None else (seat.report.snapshot.incarnation, seat.report.snapshot.sequence)
+        before = seat.report
+        last = None if before is None else (before.snapshot.incarnation, before.snapshot.sequence)
         match order_of(report.incarnation, report.sequence, last):
             case ReportOrder.DUPLICATE:
                 self.reports.duplicate += 1
@@ -183,21 +199,46 @@ class Fleet:
                 return False
             case ReportOrder.NEWER:
                 pass
-        trusted = check_report(report, seat.report, untranslated)
+        trusted = check_report(report, before, untranslated)
         self.reports.taken += 1
         self.reports.dropped_fields.update(trusted.dropped)
         seat.report = trusted
         seat.arrived_ns = now_ns
-        for upto in trusted.snapshot.admitted_upto:
-            if (upto.balancer_id, upto.balancer_incarnation) == (self.life.balancer_id, self.life.incarnation):
-                for _ in range(seat.flight.settle_upto(upto.placement_number)):
-                    self.view.settle(seat.slot, contained=True)
-        own = trusted.snapshot
-        self.view.report_one(seat.slot, own, trusted.utilisation, now_ns)
-        arrived = None if "totals" in trusted.dropped else own.totals.started + own.totals.moved_in
-        self.books.compare(report.runtime_id, report.incarnation, own.ledger_version, own.active, arrived)
-        self._publish(seat)
+        if not seat.report_waits:
+            seat.report_waits = True
+            self._waiting.append(seat)
+        is_routine = may_wait and before is not None and before.snapshot.state is report.state
+        is_rush = now_ns - self._reported_ns < _RUSH_NS and len(self._waiting) < _MOST_TOGETHER
+        self._reported_ns = now_ns
+        if not (is_routine and is_rush):
+            self._absorb(now_ns)
         return True
+
+    def _absorb(self, now_ns: int) -> None:
+        """The reports that wait have their effect, as one."""
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        told = []
+        for seat in waiting:
+            seat.report_waits = False
+            assert seat.report is not None
+            told.append(seat.report)
+            for upto in seat.report.snapshot.admitted_upto:
+                if (upto.balancer_id, upto.balancer_incarnation) == (self.life.balancer_id, self.life.incarnation):
+                    for _ in range(seat.flight.settle_upto(upto.placement_number)):
+                        self.view.settle(seat.slot, contained=True)
+        self.view.report_snapshots(
+            [seat.slot for seat in waiting],
+            [each.snapshot for each in told],
+            [each.utilisation for each in told],
+            now_ns,
+        )
+        for seat, trusted in zip(waiting, told, strict=True):
+            own, facts = trusted.snapshot, seat.member.facts
+            arrived = None if "totals" in trusted.dropped else own.totals.started + own.totals.moved_in
+            self.books.compare(facts.runtime_id, facts.incarnation, own.ledger_version, own.active, arrived)
+            self._publish(seat)
 
     # Placements in flight
 
@@ -212,6 +253,8 @@ class Fleet:
 
     def settle_placement(self, seat: Seat, number: int, *, admitted: bool) -> None:
         """The placement is contained in what the runtime told us, or (not admitted) will never take effect. Idempotent."""
+        if seat.report_waits:
+            self._absorb(self._reported_ns)
         if seat.flight.settle(number) and self._is_current(seat):
             self.view.settle(seat.slot, contained=admitted)
 
@@ -241,6 +284,7 @@ class Fleet:
         self._observe(FleetEvent(kind, member.facts.runtime_id, member.facts.incarnation, len(lost)))
 
     def _forget(self, member: Member, kind: str, now_ns: int) -> None:
+        self._absorb(now_ns)
         self._lose(member, kind, now_ns)
         self.membership.remove(member)
         seat = self._seats.get(member.facts.runtime_id)

@@ -43,7 +43,7 @@ class ReportWatch:
                     message = await watch.read()
                     if not isinstance(message, load_pb2.LoadSnapshot):  # the end marker: the server closed the stream
                         break
-                    self.fleet.take_report(*snapshot_from_wire(message), self.clock.now_ns())
+                    self.fleet.take_report(*snapshot_from_wire(message), self.clock.now_ns(), may_wait=True)
                     backoff.succeeded()
             except grpc.aio.AioRpcError as error:
                 status = error.code().name

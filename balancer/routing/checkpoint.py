@@ -23,6 +23,7 @@ from balancer.capacity.start_rate import StartRate
 from balancer.routing.columns import Columns
 from balancer.routing.cost import CostRule
 from balancer.routing.fleet_view import FleetView
+from balancer.routing.learned_capacity import LearnedCapacity
 from balancer.routing.load_model import LoadModel
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.overload import FleetOverload, OverloadRule
@@ -42,8 +43,8 @@ _ROUTER: Final = ("_overload", "_policy")
 _CLASSES: Final[dict[str, type[Any]]] = {
     each.__name__: each
     for each in (
-        CapacityRule, CostFactors, CostRule, Curve, CurveFit, EndRate, FleetOverload, LoadModel, LoadRule, OverloadRule,
-        Remaining, ResponseTimes, RuntimeFacts, StartRate, *(type(make()) for make in POLICIES.values()),
+        CapacityRule, CostFactors, CostRule, Curve, CurveFit, EndRate, FleetOverload, LearnedCapacity, LoadModel, LoadRule,
+        OverloadRule, Remaining, ResponseTimes, RuntimeFacts, StartRate, *(type(make()) for make in POLICIES.values()),
     )
 }  # fmt: skip
 _ENUMS: Final[dict[str, type[Any]]] = {each.__name__: each for each in (CostClass, Priority, RuntimeState)}

@@ -6,7 +6,7 @@ only reads. Every call has its full effect before it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 import numpy as np
@@ -162,10 +162,12 @@ class FleetView:
         self.load.report(reports, np.maximum(known, 0.0), now_ns)
         self._news()
 
-    def report_one(self, slot: int, snapshot: LoadSnapshot, utilisation: float | None, now_ns: int) -> None:
-        """As the live fleet hears it: of every end at once."""
-        known = np.array([snapshot.active + snapshot.reserved], np.float64)
-        self.report(Reports.of(slot, snapshot, utilisation), now_ns, known, holds_all=True)
+    def report_snapshots(
+        self, slots: Sequence[int], snapshots: Sequence[LoadSnapshot], utilisations: Sequence[float | None], now_ns: int
+    ) -> None:
+        """As the live fleet hears of distinct runtimes: of every end at once."""
+        known = np.array([each.active + each.reserved for each in snapshots], np.float64)
+        self.report(Reports.of(slots, snapshots, utilisations), now_ns, known, holds_all=True)
 
     def answer(self, slot: int, active: int, reserved: int, now_ns: int, known: float | None = None) -> None:
         """Fresh counts that came with a reservation's answer."""

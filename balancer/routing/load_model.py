@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from balancer.capacity.cold_floor import floored_capacities
 from balancer.capacity.cost_factors import CostFactors
-from balancer.capacity.cpu_curve import Curve, CurveFit
+from balancer.capacity.cpu_curve import Curve
 from balancer.capacity.effective_capacity import effective_capacities
 from balancer.capacity.overload import overload_levels
 from balancer.capacity.session_estimate import EndRate, expected_sessions
 from balancer.capacity.start_rate import StartRate
 from balancer.capacity.water_level import pour
 from balancer.routing.columns import Columns
+from balancer.routing.learned_capacity import LearnedCapacity
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.reports import Reports
 from runtime.primitives.clock import NS_PER_S
@@ -29,10 +30,7 @@ __all__ = ["LoadModel"]
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.intp]
-_FIT_EVERY_NS: Final = NS_PER_S
 _NOTHING_NS: Final = -(2**62)
-_WINDOWS_KEPT: Final = 60.0
-"""Windows of the whole fleet that a bin of the curve remembers: a minute in which all talk at once is not the long run."""
 _OWN_SHARE: Final = 0.005
 _ROUNDING: Final = 0.05
 """A whole session fits also where an estimate has grown by this: estimates are no whole numbers."""
@@ -43,8 +41,7 @@ _SURE_AFTER: Final = 20.0
 class LoadModel:
     def __init__(self, columns: Columns, rule: LoadRule) -> None:
         self.rule = rule
-        self.curve: Curve | None = None
-        self.factors = CostFactors(columns.size, rule.mean_life_s)
+        self.learned = LearnedCapacity(columns.size, rule)
         self.flips = 0
         """Grows whenever a runtime begins or ceases to have room."""
         self.news = 0
@@ -52,28 +49,28 @@ class LoadModel:
         self._capacity_sum = 0.0
         self._load_sum = 0.0
         self._columns = columns
-        self._fit = CurveFit()
         self.ends = EndRate(rule.mean_life_s)
         self._starts = StartRate()
         self._own_starts = StartRate()
         self._chance = np.zeros(columns.size)
-        self._measured_ns = np.full(columns.size, _NOTHING_NS, np.int64)
-        self._measured_active = np.zeros(columns.size)
-        self._full_capacity = np.zeros(columns.size)
         self._refreshed_ns = _NOTHING_NS
-        self._fitted_ns = _NOTHING_NS
+
+    @property
+    def curve(self) -> Curve | None:
+        return self.learned.curve
+
+    @property
+    def factors(self) -> CostFactors:
+        return self.learned.factors
 
     def grow(self, size: int) -> None:
-        self.factors.grow(size)
-        for name, fresh in (("_chance", 0.0), ("_measured_ns", _NOTHING_NS), ("_measured_active", 0.0), ("_full_capacity", 0.0)):
-            old = getattr(self, name)
-            new = np.full(size, fresh, old.dtype)
-            new[: old.shape[0]] = old
-            setattr(self, name, new)
+        self.learned.grow(size)
+        chance = np.zeros(size)
+        chance[: self._chance.shape[0]] = self._chance
+        self._chance = chance
 
     def forget(self, slot: int) -> None:
-        self.factors.forget(slot)
-        self._measured_ns[slot] = _NOTHING_NS
+        self.learned.forget(slot)
         self._chance[slot] = 0.0
 
     # News
@@ -107,7 +104,7 @@ class LoadModel:
         self._rebase(slots, reports.active + reports.reserved, known, now_ns)
         if others.any():
             self._starts.add(now_ns, float(others.sum()))
-        self._measure(slots, reports.active, reports.utilisation, now_ns)
+        self.learned.measure(slots, reports.active, reports.utilisation, now_ns)
         self.news += slots.shape[0]
         self._update(slots, now_ns)
 
@@ -130,7 +127,7 @@ class LoadModel:
         """One runtime's estimate is now this; everything that follows from it follows."""
         c = self._columns
         estimate = max(estimate, 0.0)
-        load = estimate + (self.factors.mix.item(slot) - 1.0) * min(c.base.item(slot), estimate)
+        load = estimate + (self.learned.factors.mix.item(slot) - 1.0) * min(c.base.item(slot), estimate)
         if c.eligible.item(slot) and c.ready.item(slot):
             self._load_sum += load - c.load.item(slot)
         c.estimate[slot], c.load[slot] = estimate, load
@@ -147,10 +144,8 @@ class LoadModel:
         if 0 <= elapsed_ns < least_age_ns:
             return False
         c = self._columns
-        if now_ns - self._fitted_ns >= _FIT_EVERY_NS:
-            self._fitted_ns = now_ns
-            self._learn()
         slots = np.flatnonzero(c.used)
+        self.learned.learn(slots, now_ns)
         others_rate = self._starts.slow_per_s(now_ns)
         if others_rate > 1e-3 and 0 < elapsed_ns < 60 * NS_PER_S:
             c.others += self._chance * (others_rate * elapsed_ns / NS_PER_S)
@@ -206,49 +201,13 @@ class LoadModel:
         c.ended[slots] = c.others[slots] = 0.0
         c.arrived_ns[slots] = now_ns
 
-    def _measure(self, slots: Slots, active: Floats, utilisation: Floats, now_ns: int) -> None:
-        """At most one measurement a window of each runtime: windows that overlap tell the same twice."""
-        if not self.rule.learns_capacity:
-            return
-        window_ns = int(self.rule.capacity.window_s * NS_PER_S)
-        fit = ~np.isnan(utilisation) & (now_ns - self._measured_ns[slots] >= window_ns * 9 // 10)
-        if not fit.any():
-            return
-        slots, active, utilisation = slots[fit], active[fit], utilisation[fit]
-        # The CPU is a mean over the window, so the sessions are too: of its two ends.
-        before = self._measured_active[slots]
-        sessions = 0.5 * (active + before)
-        # A runtime that filled or emptied within the window tells nothing: when it did is unknown.
-        is_calm = np.abs(active - before) <= np.maximum(2.0, 0.25 * sessions)
-        recent = (now_ns - self._measured_ns[slots] <= 2 * window_ns) & is_calm
-        self._measured_ns[slots], self._measured_active[slots] = now_ns, active
-        if not recent.any():
-            return
-        slots, active, utilisation = slots[recent], sessions[recent], utilisation[recent]
-        trust = None if self.curve is None else self.factors.trust(slots, active, utilisation, self.curve)
-        self._fit.learn(active * self.factors.speed[slots], utilisation, trust)
-        if self.curve is not None:
-            self.factors.measure(slots, active, utilisation, self.curve, now_ns / NS_PER_S)
-
-    def _learn(self) -> None:
-        if not self.rule.learns_capacity:
-            return
-        members = np.flatnonzero(self._columns.used)
-        self.factors.centre(members)
-        self._fit.memory = max(400.0, _WINDOWS_KEPT * members.size)
-        self.curve = self._fit.fit()
-        if self.curve is not None:
-            variance = self.rule.momentary_variance(self.factors.session_variance, self.factors.mix_variance)
-            target, z = self.rule.capacity.target_utilisation, self.rule.z
-            self._full_capacity = self.curve.capacities(self.factors.speed, target, z, variance, self.curve.reach)
-
     def _update(self, slots: Slots, now_ns: int) -> None:
         c, rule = self._columns, self.rule
         age_s = np.maximum(now_ns - np.maximum(c.arrived_ns[slots], now_ns - 3600 * NS_PER_S), 0) / NS_PER_S
         estimate = expected_sessions(
             c.base[slots], c.known[slots], c.ended[slots], c.in_flight[slots], c.others[slots], self.ends.per_s, age_s
         )
-        load = estimate + (self.factors.mix[slots] - 1.0) * np.minimum(c.base[slots], estimate)
+        load = estimate + (self.learned.factors.mix[slots] - 1.0) * np.minimum(c.base[slots], estimate)
         hard_limit = c.hard_limit[slots]
         utilisation = c.utilisation[slots]
         unknown = np.isnan(utilisation)
@@ -256,12 +215,13 @@ class LoadModel:
             utilisation = np.where(unknown, self._unknown_utilisation(), utilisation)
         r1 = effective_capacities(c.active[slots], utilisation, hard_limit, rule.capacity)
         c.headroom_r1[slots] = r1 - estimate
-        if self.curve is None:
+        curve = self.learned.curve
+        if curve is None:
             capacity = hard_limit
             effective = floored_capacities(c.active[slots], utilisation, hard_limit, rule.capacity)
         else:
-            capacity = np.minimum(self._full_capacity[slots], hard_limit)
-            doubt = 1.0 / (1.0 + self.curve.reports / _SURE_AFTER)
+            capacity = np.minimum(self.learned.full_capacity[slots], hard_limit)
+            doubt = 1.0 / (1.0 + curve.reports / _SURE_AFTER)
             caution = 1.0 + (rule.capacity.scaler - 1.0) * doubt
             effective = np.where(capacity > load, load + (capacity - load) / caution, capacity)
             effective = np.where(unknown, np.minimum(effective, np.maximum(r1, estimate)), effective)

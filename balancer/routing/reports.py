@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -62,24 +62,22 @@ class Reports:
         return self.queue_length, self.gpu_memory_ratio, self.kv_cache_ratio, self.context_window
 
     @classmethod
-    def of(cls, slot: int, snapshot: LoadSnapshot, utilisation: float | None) -> Self:
-        """One trusted report."""
-        totals = snapshot.totals
-
-        def one(value: float) -> Floats:
-            return np.array([value], np.float64)
-
-        return cls(
-            slots=np.array([slot], np.intp),
-            active=one(snapshot.active),
-            reserved=one(snapshot.reserved),
-            hard_limit=one(snapshot.hard_limit),
-            utilisation=one(math.nan if utilisation is None else utilisation),
-            started_total=one(totals.started + totals.moved_in),
-            ended_total=one(sum(totals.ended.values()) + totals.moved_out + totals.lost),
-            startup_ms=one(snapshot.startup_p99_ms),
-            queue_length=one(snapshot.queue_length),
-            gpu_memory_ratio=one(snapshot.gpu_memory_ratio),
-            kv_cache_ratio=one(snapshot.kv_cache_ratio),
-            context_window=one(snapshot.context_window_remaining),
-        )
+    def of(cls, slots: Sequence[int], snapshots: Sequence[LoadSnapshot], utilisations: Sequence[float | None]) -> Self:
+        """Trusted reports, one for each slot; their utilisation as it is believed, None where it is unknown."""
+        rows = [
+            (
+                each.active,
+                each.reserved,
+                each.hard_limit,
+                math.nan if utilisation is None else utilisation,
+                each.totals.started + each.totals.moved_in,
+                sum(each.totals.ended.values()) + each.totals.moved_out + each.totals.lost,
+                each.startup_p99_ms,
+                each.queue_length,
+                each.gpu_memory_ratio,
+                each.kv_cache_ratio,
+                each.context_window_remaining,
+            )
+            for each, utilisation in zip(snapshots, utilisations, strict=True)
+        ]
+        return cls(np.array(slots, np.intp), *np.array(rows, np.float64).T)

@@ -63,6 +63,20 @@ def test_evenly_loaded_machines_of_different_speed_are_no_high_base() -> None:
     assert found.g >= 0.0
 
 
+def test_what_was_seen_does_not_shrink_while_reports_come_in() -> None:
+    """Ten runtimes of different load report one after another: whoever is first at three reports is not all there is."""
+    fit, loads = CurveFit(), np.array([4.0, 25.0, 20.0, 7.0, 14.0, 11.0, 17.0, 9.0, 2.0, 5.5])
+    seen = []
+    for _ in range(4):
+        for x in loads:
+            fit.learn(np.array([x]), np.array([0.02 + 0.01 * x]))
+            curve = fit.fit()
+            if curve is not None:
+                seen.append(curve.x_seen)
+    assert len(seen) > 20
+    assert min(seen) >= 20.0
+
+
 def test_nothing_is_fitted_to_little_or_to_idle_runtimes() -> None:
     fit = CurveFit()
     assert fit.fit() is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -191,3 +192,77 @@ def test_where_sessions_live_and_lived_is_known_to_the_router() -> None:  # requ
     assert (affinity.live, affinity.runtime_of("b", 30), affinity.runtime_of("c", 30)) == (1, "r1", "r1")
     fleet.enroll(replace(FACTS, incarnation=6), 40)  # it enrols again without the session
     assert affinity.live == 0
+
+
+class Rush:
+    """Routine reports of forty runtimes, a millisecond apart."""
+
+    def __init__(self) -> None:
+        self.fleet = Fleet(LIFE, LoadRule(), MembershipRule(), 0)
+        self.now_ns = 0
+        self.sequence = 0
+        for number in range(40):
+            self.fleet.enroll(replace(FACTS, runtime_id=f"r{number}"), 0)
+        for number in range(40):
+            self.tell(number)
+
+    def tell(self, number: int, gap_ms: float = 1.0, **changes: Any) -> None:
+        self.now_ns += int(gap_ms * NS_PER_MS)
+        self.sequence += 1
+        told = report(self.sequence, runtime_id=f"r{number}", **changes)
+        assert self.fleet.take_report(told, (), self.now_ns, may_wait=True)
+
+    def active(self, number: int) -> int:
+        row = self.fleet.view.get(f"r{number}")
+        assert row is not None
+        return row.active
+
+
+ONE: Any = {"active": 1, "totals": LegTotals(started=1)}
+
+
+def test_reports_in_a_rush_are_taken_together_and_none_waits_long() -> None:
+    rush = Rush()
+    rush.tell(0, gap_ms=100.0, **ONE)
+    assert rush.active(0) == 1  # no rush: at once
+    for number in range(1, 20):
+        rush.tell(number, **ONE)
+    taken = [rush.active(number) for number in range(20)]
+    assert taken == [1] * 17 + [0] * 3  # sixteen together
+    rush.fleet.sweep(rush.now_ns + 1)
+    assert [rush.active(number) for number in range(20)] == [1] * 20
+
+
+def test_a_first_report_a_new_state_and_an_answer_never_wait() -> None:
+    rush = Rush()
+    rush.fleet.enroll(replace(FACTS, runtime_id="r40"), rush.now_ns)
+    rush.tell(1, **ONE)
+    rush.tell(40, **ONE)
+    assert (rush.active(1), rush.active(40)) == (1, 1)
+    rush.tell(2, **ONE)
+    rush.tell(3, state=RuntimeState.DRAINING, **ONE)
+    assert (rush.active(2), rush.active(3)) == (1, 1)
+    rush.tell(4, **ONE)
+    rush.sequence += 1
+    rush.fleet.take_report(report(rush.sequence, runtime_id="r5", **ONE), (), rush.now_ns)  # came with a reservation
+    assert (rush.active(4), rush.active(5)) == (1, 1)
+
+
+def test_what_happens_after_a_waiting_report_has_its_effect_after_it() -> None:
+    rush = Rush()
+    rush.tell(6, gap_ms=100.0, **ONE)
+    opened = rush.fleet.open_placement("r7", rush.now_ns)
+    assert opened is not None
+    rush.tell(7, **ONE)
+    rush.fleet.settle_placement(*opened, admitted=True)  # the report is older and holds nothing of it
+    row = rush.fleet.view.get("r7")
+    assert row is not None
+    assert (row.in_flight, rush.active(7)) == (0, 1)
+    rush.tell(8, **ONE)
+    member = rush.fleet.membership.get("r8")
+    assert member is not None
+    rush.fleet.stream_ended(member, rush.now_ns)
+    rush.fleet.state_changed(member, RuntimeState.OFFLINE, rush.now_ns)
+    rush.fleet.stream_ended(member, rush.now_ns)
+    assert rush.fleet.view.get("r8") is None
+    rush.fleet.sweep(rush.now_ns)  # and its report comes to nobody's slot

@@ -261,7 +261,7 @@ def whatever_comes(one: Fleet, report: LoadSnapshot, now_ns: int) -> None:
     seat = one.seat(report.runtime_id)
     assert seat is not None
     one.view.put(RuntimeFacts(report.runtime_id, 1, RuntimeState.READY, hard_limit=40))
-    one.view.report_one(seat.slot, report, report.utilisation, now_ns)
+    one.view.report_snapshots([seat.slot], [report], [report.utilisation], now_ns)
 
 
 def bound(check: Callable[..., None]) -> Callable[[Maker], None]:

@@ -63,7 +63,7 @@ def test_recording_changes_no_decision() -> None:
 def test_every_door_of_the_view_is_recorded() -> None:
     """A new one that changes something must be recorded, or be named here as one that only reads or calls a recorded one."""
     reads = {
-        "facts", "forget_masks", "get", "has_room", "mask", "next_opening_ns", "report_one", "row", "rows", "second_look",
+        "facts", "forget_masks", "get", "has_room", "mask", "next_opening_ns", "report_snapshots", "row", "rows", "second_look",
         "slot_of", "slots",
     }  # fmt: skip
     doors = {name for name, _ in inspect.getmembers(FleetView, inspect.isfunction) if not name.startswith("_")}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from balancer.routing.policies import POLICIES
 from runtime.primitives.rng import SeededRng
 from tests.balancer.support.fleets import ASK, NOW, Told, fleet, router
@@ -32,3 +34,13 @@ def test_random_is_even_and_least_sessions_counts_reports_only() -> None:
     even = chosen("random", {"a": 9, "b": 0, "c": 3}, 3000)
     assert all(abs(times - 1000) < 150 for times in even.values())
     assert set(chosen("least_sessions", {"a": 9, "b": 1, "c": 1}, 200)) == {"b", "c"}
+
+
+def test_no_runtime_is_drawn_beyond_its_room_while_a_plan_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two plans nothing may be heard; what was drawn since then counts all the same."""
+    for seed in range(50):
+        view = fleet(*(Told(f"r{number}", hard_limit=10) for number in range(10)))
+        monkeypatch.setattr(view.load, "volume", lambda _now_ns: 40.0)  # four to each
+        one, rng = router("session_aware"), SeededRng(seed)
+        drawn = Counter(one.decide(ASK, view, NOW, rng).candidates[0].runtime_id for _ in range(20))
+        assert max(drawn.values()) <= 4

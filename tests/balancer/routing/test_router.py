@@ -130,6 +130,14 @@ def test_a_full_fleet_keeps_its_last_places_for_high_priority() -> None:  # requ
     assert outcome(Priority.NORMAL)[0]  # 26
 
 
+@pytest.mark.parametrize(("hot", "takes_part"), [(3, False), (7, True)])
+def test_the_overload_of_most_is_no_runtime_s_own(hot: int, takes_part: bool) -> None:  # requirement R3
+    told = [Told(f"hot{number}", utilisation=0.92, overload=2) for number in range(hot)]
+    view = fleet(*told, *(Told(f"cool{number}") for number in range(10 - hot)))
+    decision = decide(view, policy="random")
+    assert decision.with_room == (10 if takes_part else 10 - hot)
+
+
 def test_equal_runtimes_are_drawn_equally() -> None:
     view = fleet(*(Told(name) for name in "abcde"))
     one, rng = router(), SeededRng(3)
