@@ -142,3 +142,6 @@ class Mouth:
                 if self._pacer.leave(self._clock.now_ns()):
                     self._on_late()
                 await self._play(pcm[start : start + frame_samples * 2])
+        # A hold may still keep the last frames from leaving: what is held is not over.
+        while not self._may_play.is_set():
+            await self._may_play.wait()

@@ -78,11 +78,11 @@ class Outbox:
         self._events, self._held = deque(events[:first]), deque(events[first:])
 
     def release(self) -> None:
-        """What was held goes on, ahead of all else. Without a hold nothing changes."""
+        """What was held goes on, behind what was put meanwhile. Without a hold nothing changes."""
         self._is_holding = False
         if self._held:
-            self._held.extend(self._events)
-            self._events, self._held = self._held, deque()
+            self._events.extend(self._held)
+            self._held.clear()
             self._arrived.set()
 
     def _is_dead(self, event: AgentEvent) -> bool:

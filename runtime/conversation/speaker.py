@@ -222,6 +222,7 @@ class Speaker:
     def _finish(self, reply: Reply) -> None:
         self.reply = None
         self._last = reply
+        self._parts.stage.release()  # a reply that failed while it was held has nothing more to say
         self._context.agent_said(reply.text, is_complete=True, item_id=reply.item_id)
         status = ReplyStatus.FAILED if reply.has_failed else ReplyStatus.COMPLETED
         self._parts.stage.emit(ReplyDone(reply.generation, status, reply.text, reply.mouth.sent_ms))

@@ -82,3 +82,26 @@ async def test_at_most_a_few_pieces_are_made_ahead_of_play_out() -> None:
             await anyio.wait_all_tasks_blocked()
             assert len(made) <= 4  # one playing, two waiting, one made
             group.cancel_scope.cancel()
+
+
+async def test_while_it_is_held_no_frame_leaves_and_then_it_goes_on_where_it_stopped() -> None:  # requirement V2
+    frames: list[bytes] = []
+    mouth: Mouth
+
+    async def play(frame: bytes) -> None:
+        frames.append(frame)
+        if len(frames) == 3:
+            mouth.hold()
+
+    mouth = Mouth(ToneSynthesizer(), 24_000, 1_000_000, ManualClock(), play, lambda: None)
+    with mouth:
+        async with anyio.create_task_group() as group:
+            group.start_soon(mouth.run)
+            await mouth.say("ten chars.")
+            mouth.finish()
+            await anyio.wait_all_tasks_blocked()
+            assert (len(frames), mouth.sent_ms) == (3, 60)
+            mouth.resume()
+    assert len(frames) == 30
+    tone = await ToneSynthesizer().synthesize("ten chars.")
+    assert b"".join(frames) == tone.astype("<i2").tobytes()

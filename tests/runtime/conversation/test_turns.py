@@ -18,6 +18,7 @@ from runtime.engines.ports import INPUT_RATE_HZ, Samples
 from runtime.engines.synthetic import SettableRecognizer, ToneSynthesizer
 from runtime.primitives.reasons import EndReason
 from tests.support.call_parts import ScriptedAgent, noise, quiet, tool
+from tests.support.local_runtime import until
 from tests.support.sessions import SETTINGS, Session, session
 
 pytestmark = pytest.mark.anyio
@@ -60,6 +61,29 @@ async def test_a_backchannel_or_noise_holds_the_output_and_it_goes_on_where_it_s
         assert len(call.link.of(ev.SpeechStarted)) == 1
     assert call.observer.interruptions == [Interruption.RESUMED]
     assert call.observer.stale_sends == 0
+
+
+async def test_what_waits_for_a_slow_caller_is_held_as_well() -> None:  # requirement V2
+    async with session(_ANSWER, recognizer=_hears("Uh-huh."), lead_ms=40) as call:
+        await _until_it_speaks(call)
+        call.link.is_stalled = True
+        await until(lambda: call.conversation.waiting_events > 3)
+        await call.link.do(*noise(0.3))
+        await until(lambda: bool(call.observer.held_ms))
+        waiting, since_s, told_before = call.conversation.waiting_events, anyio.current_time(), len(call.link.told)
+        await until(lambda: anyio.current_time() > since_s + 0.2)  # time for ten frames, if any could leave
+        assert call.conversation.waiting_events == waiting
+        call.link.resume()
+        await call.link.until(ev.OutputHeld)
+        on_its_way = [event for event in call.link.told[told_before:] if isinstance(event, ev.ReplyAudio)]
+        assert len(on_its_way) == 1  # what was being sent cannot be held
+        await call.link.do(*quiet(0.5))
+        resumed = await call.link.until(ev.OutputResumed)
+        await call.link.until(ev.ReplyDone)
+        told = call.link.told
+        between = told[told.index(call.link.of(ev.OutputHeld)[0]) : told.index(resumed)]
+        assert not [event for event in between if isinstance(event, ev.ReplyAudio)]
+        assert _audio_ms(call) == pytest.approx(_ANSWER_MS, abs=1)
 
 
 async def test_a_short_word_that_means_something_interrupts() -> None:
