@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from balancer.fleet.fleet import Fleet, Seat
+from balancer.fleet.fleet import Fleet
+from balancer.fleet.seat import Seat
 from balancer.placement.placer import Placer
 from balancer.placement.waiting import estimated_wait_s
 from balancer.routing.decision import Candidate, RuntimeRefusal

@@ -7,27 +7,23 @@ fleet sends them: a few that come within milliseconds are taken together, which 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from balancer.capacity.freshness import ReportOrder, order_of
-from balancer.capacity.in_flight import InFlight
-from balancer.capacity.report_check import TrustedReport, check_report
+from balancer.capacity.report_check import TrustedReport
 from balancer.fleet.books import Books, LegChange, Recorded
 from balancer.fleet.membership import Change, ChangeKind, EnrollOutcome, Member, Membership, MembershipRule
 from balancer.fleet.registration import Leg, Registration
+from balancer.fleet.report_intake import ReportIntake, Taken
+from balancer.fleet.seat import Seat
 from balancer.routing.fleet_view import FleetView
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.runtime_facts import RuntimeFacts
 from runtime.primitives.clock import NS_PER_MS
 from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 
-__all__ = ["BalancerLife", "Fleet", "FleetEvent", "ReportCounts", "Seat"]
+__all__ = ["BalancerLife", "Fleet", "FleetEvent"]
 
-_RUSH_NS = 4 * NS_PER_MS
-"""Reports that follow each other closer than this may wait for the next ones."""
-_MOST_TOGETHER = 16
 _WORST_FIRST = (RuntimeState.OFFLINE, RuntimeState.DRAINING, RuntimeState.STARTING, RuntimeState.READY)
 
 
@@ -49,29 +45,6 @@ class FleetEvent:
     legs: int = 0
 
 
-@dataclass(slots=True)
-class ReportCounts:
-    taken: int = 0
-    duplicate: int = 0
-    reordered: int = 0
-    unknown_runtime: int = 0
-    dropped_fields: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
-class Seat:
-    """What we hold of one runtime life beside its membership."""
-
-    member: Member
-    slot: int
-    """Its place in the view, as long as it is in the fleet."""
-    flight: InFlight = field(default_factory=InFlight)
-    report: TrustedReport | None = None
-    arrived_ns: int | None = None
-    report_waits: bool = False
-    """The report is not in the view yet."""
-
-
 class Fleet:
     def __init__(
         self,
@@ -87,10 +60,8 @@ class Fleet:
         self.membership = Membership(membership, now_ns)
         self.view = FleetView(load) if view is None else view
         self.books = Books(self.view.affinity)
-        self.reports = ReportCounts()
+        self.reports = ReportIntake()
         self._seats: dict[str, Seat] = {}
-        self._waiting: list[Seat] = []
-        self._reported_ns = -_RUSH_NS
         self._observer = observe
 
     def _observe(self, event: FleetEvent) -> None:
@@ -184,44 +155,18 @@ class Fleet:
 
         `may_wait`: it is a routine one, and may be taken together with others if reports come in a rush.
         """
-        seat = self._seats.get(report.runtime_id)
-        if seat is None or seat.member.facts.incarnation != report.incarnation:
-            self.reports.unknown_runtime += 1
-            return False
-        before = seat.report
-        last = None if before is None else (before.snapshot.incarnation, before.snapshot.sequence)
-        match order_of(report.incarnation, report.sequence, last):
-            case ReportOrder.DUPLICATE:
-                self.reports.duplicate += 1
-                return False
-            case ReportOrder.REORDERED:
-                self.reports.reordered += 1
-                return False
-            case ReportOrder.NEWER:
-                pass
-        trusted = check_report(report, before, untranslated)
-        self.reports.taken += 1
-        self.reports.dropped_fields.update(trusted.dropped)
-        seat.report = trusted
-        seat.arrived_ns = now_ns
-        if not seat.report_waits:
-            seat.report_waits = True
-            self._waiting.append(seat)
-        is_routine = may_wait and before is not None and before.snapshot.state is report.state
-        is_rush = now_ns - self._reported_ns < _RUSH_NS and len(self._waiting) < _MOST_TOGETHER
-        self._reported_ns = now_ns
-        if not (is_routine and is_rush):
+        taken = self.reports.take(self._seats.get(report.runtime_id), report, untranslated, now_ns, may_wait=may_wait)
+        if taken is Taken.DUE:
             self._absorb(now_ns)
-        return True
+        return taken is not Taken.NOT
 
     def _absorb(self, now_ns: int) -> None:
         """The reports that wait have their effect, as one."""
-        if not self._waiting:
+        waiting = self.reports.hand_over()
+        if not waiting:
             return
-        waiting, self._waiting = self._waiting, []
         told = []
         for seat in waiting:
-            seat.report_waits = False
             assert seat.report is not None
             told.append(seat.report)
             for upto in seat.report.snapshot.admitted_upto:
@@ -254,7 +199,7 @@ class Fleet:
     def settle_placement(self, seat: Seat, number: int, *, admitted: bool) -> None:
         """The placement is contained in what the runtime told us, or (not admitted) will never take effect. Idempotent."""
         if seat.report_waits:
-            self._absorb(self._reported_ns)
+            self._absorb(self.reports.last_ns)
         if seat.flight.settle(number) and self._is_current(seat):
             self.view.settle(seat.slot, contained=admitted)
 

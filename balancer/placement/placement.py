@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from balancer.fleet.fleet import Seat
+from balancer.fleet.seat import Seat
 from balancer.routing.request import PlacementRequest
 
 __all__ = ["Placement"]

@@ -7,7 +7,7 @@ from typing import Final
 
 import anyio
 
-from balancer.fleet.fleet import Seat
+from balancer.fleet.seat import Seat
 from balancer.placement.reservation import Reservations
 from runtime.primitives.backoff import Backoff
 from runtime.primitives.rng import Rng

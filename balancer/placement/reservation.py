@@ -11,7 +11,8 @@ from typing import Final
 import grpc
 
 from balancer.fleet.channels import RuntimeChannels
-from balancer.fleet.fleet import Fleet, Seat
+from balancer.fleet.fleet import Fleet
+from balancer.fleet.seat import Seat
 from balancer.fleet.translate import snapshot_from_wire
 from balancer.fleet.unary import answer_of
 from balancer.routing.request import PlacementRequest, Priority

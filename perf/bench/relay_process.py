@@ -14,9 +14,9 @@ from typing import cast
 
 import anyio
 
-from balancer.fleet.fleet import Seat
 from balancer.fleet.membership import Member
 from balancer.fleet.registration import Registration
+from balancer.fleet.seat import Seat
 from balancer.front.front_rule import FrontRule
 from balancer.front.front_server import FrontServer
 from balancer.placement.placement import Placement
