@@ -16,7 +16,7 @@ from balancer.front.assignment import assignment_document
 from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
 from balancer.front.front_rule import FrontRule
 from balancer.front.http_caller import HttpCaller, WholeRequest
-from balancer.front.needs import needs_from_json, needs_from_query
+from balancer.front.needs import is_voice_path, needs_from_json, needs_from_query
 from balancer.front.relay import Relay, RelayEnd
 from balancer.front.responses import HttpError, error_response, json_response, refusal_response
 from balancer.front.upgrade import Upgrade, check_upgrade, switching_response
@@ -138,9 +138,9 @@ class FrontServer:
             return
         method = request.head.method
         match request.path:
-            case "/v1/realtime" if request.wants_upgrade:
+            case path if is_voice_path(path) and request.wants_upgrade:
                 self._tasks.start_soon(self._upgrade, caller, request)
-            case "/v1/realtime":
+            case path if is_voice_path(path):
                 caller.refuse(HttpError(426, "upgrade_required", "this address speaks WebSocket", [("upgrade", "websocket")]))
             case "/v1/assignments" if method == b"POST":
                 self._tasks.start_soon(self._assign, caller, request)
@@ -208,7 +208,7 @@ class FrontServer:
         with self._boundary(caller):
             try:
                 upgrade = check_upgrade(request.head)
-                needs = needs_from_query(upgrade.query, upgrade.session_header, self._new_session_id)
+                needs = needs_from_query(upgrade.query, upgrade.session_header, self._new_session_id, request.path)
                 placement, runtime = await self._reach(upgrade, await self._placer.place(needs, Door.RELAY))
             except HttpError as error:
                 caller.refuse(error)

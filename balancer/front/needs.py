@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from balancer.front.responses import HttpError
 from balancer.routing.request import PlacementRequest, Priority
 from balancer.routing.version import parse_version
 from runtime.primitives.ids import is_session_id
 
-__all__ = ["needs_from_json", "needs_from_query"]
+__all__ = ["VOICE_PATHS", "is_voice_path", "needs_from_json", "needs_from_query"]
+
+VOICE_PATHS: Final = ("/v1/realtime", "/v1/converse", "/v1/twilio")
+"""The WebSocket wires of a runtime, as callers find them here too."""
+_AGENT_PATH: Final = "/v1/twilio/"
+"""Such an address has no query: the agent stands behind it."""
 
 _QUERY_NAMES: Final = {"model": "agent"}
 _FIELDS: Final = ("agent", "session_id", "abilities", "region", "min_version", "context_window", "priority")
@@ -20,7 +25,13 @@ _MOST_PARAMETERS: Final = 64
 _MOST_ABILITIES: Final = 32
 
 
-def needs_from_query(query: str, session_header: str | None, new_session_id: Callable[[], str]) -> PlacementRequest:
+def is_voice_path(path: str) -> bool:
+    return path in VOICE_PATHS or (path.startswith(_AGENT_PATH) and "/" not in path.removeprefix(_AGENT_PATH))
+
+
+def needs_from_query(
+    query: str, session_header: str | None, new_session_id: Callable[[], str], path: str = VOICE_PATHS[0]
+) -> PlacementRequest:
     """Parameters that are not ours are left to the runtime. Raises HttpError 400, which names the parameter."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), max_num_fields=_MOST_PARAMETERS)
@@ -34,6 +45,8 @@ def needs_from_query(query: str, session_header: str | None, new_session_id: Cal
         if field in values:
             raise HttpError(400, "bad_query", f"{name} is given twice")
         values[field] = value
+    if path.startswith(_AGENT_PATH):
+        values["agent"] = unquote(path.removeprefix(_AGENT_PATH))
     if session_header is not None and values.setdefault("session_id", session_header) != session_header:
         raise HttpError(400, "bad_query", "session_id differs between query and x-switchboard-session")
     return _request(values, new_session_id)

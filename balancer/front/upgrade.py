@@ -21,7 +21,8 @@ from runtime.wire.headers import EPOCH_HEADER, RUNTIME_HEADER, SESSION_HEADER, T
 __all__ = ["Upgrade", "accept_of", "check_upgrade", "switching_response", "upstream_request"]
 
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_SUBPROTOCOL: Final = "realtime"
+_SUBPROTOCOLS: Final = {"/v1/realtime": "realtime", "/v1/converse": "switchboard.v1"}
+"""What each wire may be called in the answer. Another offered token may be a key and is never echoed."""
 _ONCE: Final = (
     b"host", b"upgrade", b"sec-websocket-key", b"sec-websocket-version", b"origin", b"authorization", SESSION_HEADER.encode(),
 )  # fmt: skip
@@ -40,7 +41,7 @@ class Upgrade:
     target: bytes
     headers: tuple[tuple[bytes, bytes], ...]
     key: bytes
-    offers_realtime: bool
+    subprotocol: str | None
     session_header: str | None
 
     @property
@@ -88,11 +89,12 @@ def check_upgrade(request: h11.Request) -> Upgrade:
     if needed:
         raise HttpError(400, "bad_upgrade", f"Connection lists {needed[0]}, which an upgrade needs end to end")
     session = values.get(SESSION_HEADER.encode())
+    wanted = _SUBPROTOCOLS.get(bytes(request.target).partition(b"?")[0].decode("ascii"))
     return Upgrade(
         target=bytes(request.target),
         headers=tuple((n, v) for n, v in request.headers.raw_items() if n.lower() not in _NOT_PASSED and n.lower() not in listed),
         key=key,
-        offers_realtime=_SUBPROTOCOL in _words(values, b"sec-websocket-protocol", lower=False),
+        subprotocol=wanted if wanted in _words(values, b"sec-websocket-protocol", lower=False) else None,
         session_header=None if session is None else session[0].decode("latin-1"),
     )
 
@@ -110,15 +112,15 @@ def upstream_request(upgrade: Upgrade, placement: Placement) -> h11.Request:
 
 
 def switching_response(upgrade: Upgrade, placement: Placement) -> bytes:
-    """Our own 101. The subprotocol is `realtime` or none: another offered token may be a key and is never echoed."""
+    """Our own 101."""
     lines = [
         "HTTP/1.1 101 Switching Protocols",
         "Upgrade: websocket",
         "Connection: Upgrade",
         f"Sec-WebSocket-Accept: {accept_of(upgrade.key).decode()}",
     ]
-    if upgrade.offers_realtime:
-        lines.append(f"Sec-WebSocket-Protocol: {_SUBPROTOCOL}")
+    if upgrade.subprotocol is not None:
+        lines.append(f"Sec-WebSocket-Protocol: {upgrade.subprotocol}")
     lines += [f"{SESSION_HEADER}: {placement.session_id}", f"{RUNTIME_HEADER}: {placement.runtime_id}", "", ""]
     return "\r\n".join(lines).encode("ascii")
 

@@ -41,9 +41,11 @@ from runtime.primitives.rng import SeededRng
 from runtime.session.shared_shard import Shard
 from runtime.telemetry.machine_metrics import MachineMetrics
 from runtime.transport.agent_check import AgentCheck
+from runtime.transport.converse_socket import ConverseSocket
 from runtime.transport.http_server import HttpServer, listen
 from runtime.transport.ops_endpoints import ops_routes
 from runtime.transport.realtime_endpoint import RealtimeEndpoint
+from runtime.transport.twilio_endpoint import TwilioEndpoint
 from runtime.transport.websocket_door import WebSocketDoor
 
 __all__ = ["SDK_VERSION", "Runtime", "serve"]
@@ -183,9 +185,16 @@ class Runtime:
 
     def _app(self) -> Starlette:
         parts = self._parts
-        endpoint = RealtimeEndpoint(WebSocketDoor(parts.calls, parts.places, parts.runtime_id))
+        door = WebSocketDoor(parts.calls, parts.places, parts.runtime_id)
         routes = ops_routes(lambda: parts.calls.state, parts.snapshot, parts.exposition)
-        return Starlette(routes=[*routes, WebSocketRoute("/v1/realtime", endpoint.answer)])
+        twilio = TwilioEndpoint(door, parts.settings.first_message_s, parts.settings.twilio_auth_token)
+        wires = [
+            WebSocketRoute("/v1/realtime", RealtimeEndpoint(door).answer),
+            WebSocketRoute("/v1/converse", ConverseSocket(door, parts.settings.first_message_s).answer),
+            WebSocketRoute("/v1/twilio", twilio.answer),
+            WebSocketRoute("/v1/twilio/{agent}", twilio.answer),
+        ]
+        return Starlette(routes=[*routes, *wires])
 
 
 async def serve(settings: RuntimeSettings, log: FilteringBoundLogger) -> None:

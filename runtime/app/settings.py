@@ -101,6 +101,10 @@ class RuntimeSettings:
         at_least=20,
         at_most=5000,
     )
+    twilio_auth_token: str = setting(
+        "",
+        "the account's secret: with it, only streams that Twilio has signed are taken; give it by environment, flags show in ps",
+    )
     ping_interval_s: float = setting(
         20.0, "how often a silent peer is probed, and how long its answer may take", unit="s", above=0.0
     )

@@ -148,7 +148,7 @@ def _place(
 
     return Place(
         own.runtime_id,
-        Program(command, worker_environment(os.environ), (memory.descriptor,)),
+        Program(command, worker_environment(os.environ, settings), (memory.descriptor,)),
         Bounds(settings.worker_start_s, settings.worker_silence_s, settings.drain_timeout_s + _LEAVE_GRACE_S),
         settle,
         changes,

@@ -6,11 +6,14 @@ import dataclasses
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from runtime.app.settings import ENVIRONMENT_PREFIX, RuntimeSettings
 from runtime.primitives.ids import as_id_stem
 
 __all__ = ["worker_command", "worker_environment", "worker_settings"]
+
+_SECRETS: Final = ("twilio_auth_token",)
 
 
 def worker_settings(settings: RuntimeSettings, machine_id: str, memory: Path, index: int) -> RuntimeSettings:
@@ -34,15 +37,22 @@ def worker_settings(settings: RuntimeSettings, machine_id: str, memory: Path, in
 
 
 def worker_command(settings: RuntimeSettings) -> list[str]:
-    """The command that starts a runtime with exactly these settings: all are given, whatever the environment or a file say."""
+    """The command that starts a runtime with exactly these settings: all are given, whatever the environment or a file say.
+
+    Secrets are not: a command line can be read by everybody on the machine.
+    """
     command = [sys.executable, "-m", "runtime"]
     for field in dataclasses.fields(settings):
+        if field.name in _SECRETS:
+            continue
         value = getattr(settings, field.name)
         text = ",".join(value) if isinstance(value, tuple) else str(value)
         command.append(f"--{field.name.replace('_', '-')}={text}")
     return command
 
 
-def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """A worker's environment: the supervisor's without its settings, which the command line says already."""
-    return {name: value for name, value in environment.items() if not name.startswith(f"{ENVIRONMENT_PREFIX}_")}
+def worker_environment(environment: Mapping[str, str], settings: RuntimeSettings) -> dict[str, str]:
+    """A worker's environment: the supervisor's without its settings, which the command line says already, but for the secrets."""
+    others = {name: value for name, value in environment.items() if not name.startswith(f"{ENVIRONMENT_PREFIX}_")}
+    secrets = {f"{ENVIRONMENT_PREFIX}_{name.upper()}": str(getattr(settings, name)) for name in _SECRETS}
+    return others | secrets

@@ -13,7 +13,9 @@ from grpc import aio
 
 from protos.switchboard.v1 import voice_pb2 as pb
 from protos.switchboard.v1 import voice_pb2_grpc
-from runtime.codec.converse import BrokenContract, ConverseDecoder, ConverseEncoder, settings_from
+from runtime.codec.converse_client import ConverseDecoder
+from runtime.codec.converse_config import BrokenContract, settings_from
+from runtime.codec.converse_server import ConverseEncoder
 from runtime.codec.orca import orca_report
 from runtime.conversation.calls import Calls
 from runtime.conversation.ports import LinkClosed

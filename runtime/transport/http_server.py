@@ -38,6 +38,7 @@ class _AbortableProtocol(WebSocketsSansIOProtocol):
     """
 
     _abort_timer: asyncio.TimerHandle | None = None
+    _heard_at_s = 0.0
 
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
@@ -52,7 +53,16 @@ class _AbortableProtocol(WebSocketsSansIOProtocol):
         super().handle_parser_exception()
         self._abort_later()
 
+    def data_received(self, data: bytes) -> None:
+        self._heard_at_s = self.loop.time()
+        super().data_received(data)
+
     def keepalive_timeout(self) -> None:
+        if self._heard_at_s > self.ping_sent_at or self.read_paused:
+            # Media is a sign of life as good as a pong; and where we do not read, no pong could have come.
+            self.pong_timer, self.pending_ping_payload = None, None
+            self.schedule_ping()
+            return
         super().keepalive_timeout()
         self._abort_later()
 

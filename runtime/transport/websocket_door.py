@@ -27,11 +27,12 @@ from runtime.transport.place import DirectForbidden, PlaceRefused, Places
 from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, WEBSOCKET_CLOSE_BY_END
 from runtime.wire.headers import RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
 
-__all__ = ["ABORT_KEY", "WebSocketDoor", "WebSocketLink", "deny"]
+__all__ = ["ABORT_KEY", "WebSocketDoor", "WebSocketLink", "deny", "hang_up"]
 
 ABORT_KEY: Final = "switchboard_abort"
 """In the connection's state: drops the socket at once. The only way to be rid of a caller that never reads."""
 _GOODBYE_CODES: Final = frozenset({1000, 1001})
+_LONGEST_REASON_BYTES: Final = 123
 _CLOSE_S: Final = 2.0
 """How long a close may wait for a caller that does not read, before the socket is dropped."""
 
@@ -82,13 +83,16 @@ class WebSocketDoor:
         self._places = places
         self._runtime_id = runtime_id
 
-    async def agent_of(self, websocket: WebSocket) -> str | None:
-        """The agent that the upgrade names, or the default one. None: it was refused."""
-        agent = websocket.query_params.get("model") or self._calls.default_agent
+    async def agent_of(self, websocket: WebSocket, named: str | None = None) -> str | None:
+        """The agent that the upgrade names (by its query, where the wire has no other place), or the default one.
+
+        None: it was refused.
+        """
+        agent = (websocket.query_params.get("model") if named is None else named) or self._calls.default_agent
         if agent in self._calls.agent_names:
             return agent
         served = ", ".join(sorted(self._calls.agent_names))
-        await deny(websocket, 404, "unknown_agent", f"model is {agent[:64]!r}; served: {served}")
+        await deny(websocket, 404, "unknown_agent", f"the agent is {agent[:64]!r}; served: {served}")
         return None
 
     async def admit(self, websocket: WebSocket, agent: str) -> Leg | None:
@@ -121,17 +125,20 @@ class WebSocketDoor:
         await hang_up(websocket, reason, link.close_reason)
 
     def abandon(self, leg: Leg) -> None:
-        """The caller went away, or broke its wire's rules, before `serve`."""
+        """The caller went away before `serve`."""
         self._calls.abandon(leg)
+
+    async def turn_away(self, websocket: WebSocket, leg: Leg, reason: EndReason, text: str) -> None:
+        """The caller broke its wire's rules, or went away, before `serve`."""
+        self._calls.abandon(leg)
+        await hang_up(websocket, reason, text)
 
 
 async def hang_up(websocket: WebSocket, reason: EndReason, text: str = "") -> None:
-    """Closes as the end asks, in bounded time."""
-    if reason is EndReason.CLOSED_BY_CALLER:
-        return
+    """Closes as the end asks, in bounded time. Where the caller has closed already, nothing is left to do."""
     if reason not in (EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER):
         with anyio.move_on_after(_CLOSE_S):
-            await _close(websocket, WEBSOCKET_CLOSE_BY_END[reason], text or reason.value)
+            await _close(websocket, WEBSOCKET_CLOSE_BY_END[reason], _fitting(text or reason.value))
             return
     abort: Callable[[], None] = websocket.scope["state"][ABORT_KEY]
     abort()
@@ -149,6 +156,11 @@ def _reason(disconnect: Message) -> EndReason:
     if code in (1002, 1003, 1007, 1009):
         return EndReason.PROTOCOL_ERROR
     return EndReason.CONNECTION_LOST
+
+
+def _fitting(text: str) -> str:
+    """RFC 6455 section 5.5: a control frame has at most 125 bytes, two of them the code."""
+    return text.encode()[:_LONGEST_REASON_BYTES].decode(errors="ignore")
 
 
 async def _close(websocket: WebSocket, code: int, reason: str) -> None:

@@ -14,7 +14,8 @@ from balancer.placement.reservation import Admitted, Door, NotAdmitted, Reservat
 from balancer.routing.request import PlacementRequest
 from runtime.primitives.reasons import RefusalReason
 from tests.balancer.support.running import Running, running
-from tests.conformance.wires import WIRES, Refused
+from tests.conformance.callers import Refused
+from tests.conformance.wires import WIRES
 from tests.support.local_runtime import DESK, LocalRuntime, local_runtime, until
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,8 @@ from runtime.primitives.reasons import EndReason
 from runtime.transport.http_server import LONGEST_MESSAGE_BYTES
 from tests.balancer.support.fake_runtime import FakeRuntime
 from tests.balancer.support.running import running
-from tests.conformance.wires import PCM16_24K, WIRES
+from tests.conformance.grpc_wire import PCM16_24K
+from tests.conformance.wires import WIRES
 from tests.support.local_runtime import Enrolled, enrolled_runtime, open_files, until
 from tests.support.raw_websocket import BINARY, TEXT, raw_caller, raw_connection
 
@@ -475,7 +476,7 @@ async def test_nothing_leaks_and_nothing_is_lost(caplog: pytest.LogCaptureFixtur
         assert EndReason.HANDLER_ERROR not in totals.ended
         assert not [record for record in caplog.records if record.name.startswith("grpc")]
         assert "conversation failed" not in local.log.getvalue()
-        async with WIRES["websocket"](local) as caller:
+        async with WIRES["realtime"](local) as caller:
             await caller.type("hello")
             await caller.until("reply_done")
 

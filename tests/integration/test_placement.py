@@ -15,7 +15,8 @@ from protos.switchboard.v1 import placement_pb2 as pb
 from protos.switchboard.v1 import placement_pb2_grpc
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.reasons import EndReason
-from tests.conformance.wires import WIRES, Refused
+from tests.conformance.callers import Refused
+from tests.conformance.wires import WIRES
 from tests.support.local_runtime import LocalRuntime, enrolled_runtime, local_runtime, until
 from tests.support.raw_websocket import raw_caller
 
@@ -168,7 +169,7 @@ async def test_a_moved_leg_may_use_the_room_above_the_limit() -> None:
 async def test_a_drain_waits_for_all_calls_and_takes_nothing_new() -> None:  # bug R33
     async with local_runtime(drain_timeout_s=60.0) as local, placement(local) as stub:
         async with WIRES["grpc"](local) as last:
-            async with WIRES["websocket"](local) as first:
+            async with WIRES["realtime"](local) as first:
                 await until(lambda: local.ledger.active == 2)
                 local.runtime.leave()
                 await until(lambda: local.parts.calls.state is RuntimeState.DRAINING)
@@ -194,7 +195,7 @@ async def test_a_drain_waits_for_all_calls_and_takes_nothing_new() -> None:  # b
 
 
 async def test_a_drain_ends_what_is_left_at_its_bound() -> None:  # bug R37
-    async with local_runtime(drain_timeout_s=0.3) as local, WIRES["websocket"](local) as one, WIRES["grpc"](local) as other:
+    async with local_runtime(drain_timeout_s=0.3) as local, WIRES["realtime"](local) as one, WIRES["grpc"](local) as other:
         await until(lambda: local.ledger.active == 2)
         local.runtime.leave()
         assert await one.until_over() == "1012 drained"
@@ -224,7 +225,7 @@ async def test_a_drain_waits_for_a_caller_that_holds_a_ticket() -> None:  # bug 
 async def test_a_leaving_runtime_says_goodbye_to_its_balancer() -> None:  # bug R12, B18
     async with enrolled_runtime() as enrolled:
         fleet = enrolled.service.balancer.fleet
-        async with WIRES["websocket"](enrolled.local, url=enrolled.service.url) as caller:
+        async with WIRES["realtime"](enrolled.local, url=enrolled.service.url) as caller:
             await caller.type("hello")
             await caller.until("reply_done")
             await until(lambda: fleet.books.active == 1)

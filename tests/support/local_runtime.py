@@ -90,6 +90,9 @@ def desk() -> ScriptedAgent:
         if "book" in turn.text:
             found = await turn.call_tool("look", {"people": 4})
             yield f"Found {found}."
+        elif "client" in turn.text:
+            found = await turn.call_tool("client_look", {"people": 4})
+            yield f"The client found {found}."
         elif "long" in turn.text:
             yield "This is a long answer that goes on and on. " * 200
         else:

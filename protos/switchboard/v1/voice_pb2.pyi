@@ -60,6 +60,8 @@ class _ReplyStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReplyStat
     REPLY_STATUS_CANCELLED: _ReplyStatus.ValueType  # 2
     """The caller spoke or asked to stop."""
     REPLY_STATUS_FAILED: _ReplyStatus.ValueType  # 3
+    REPLY_STATUS_WITHDRAWN: _ReplyStatus.ValueType  # 4
+    """The caller had not finished: the reply counts as never given."""
 
 class ReplyStatus(_ReplyStatus, metaclass=_ReplyStatusEnumTypeWrapper): ...
 
@@ -68,6 +70,8 @@ REPLY_STATUS_COMPLETED: ReplyStatus.ValueType  # 1
 REPLY_STATUS_CANCELLED: ReplyStatus.ValueType  # 2
 """The caller spoke or asked to stop."""
 REPLY_STATUS_FAILED: ReplyStatus.ValueType  # 3
+REPLY_STATUS_WITHDRAWN: ReplyStatus.ValueType  # 4
+"""The caller had not finished: the reply counts as never given."""
 Global___ReplyStatus: _TypeAlias = ReplyStatus  # noqa: Y015
 
 @_typing.final
@@ -123,12 +127,17 @@ class SessionConfig(_message.Message):
     OUTPUT_FORMAT_FIELD_NUMBER: _builtins.int
     METADATA_FIELD_NUMBER: _builtins.int
     INSTRUCTIONS_FIELD_NUMBER: _builtins.int
+    TURN_DETECTION_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
+    TEXT_ONLY_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """Caller's name for the session, 1-128 characters of [A-Za-z0-9_.:-]; empty: the server makes one."""
     agent: _builtins.str
     """The agent to talk to (the `model` of the Realtime wire); empty: the runtime's default agent."""
     instructions: _builtins.str
     """What the agent is told to be, for engines that take instructions. At most 16 KiB."""
+    text_only: _builtins.bool
+    """Replies come as text alone."""
     @_builtins.property
     def input_format(self) -> Global___AudioFormat:
         """Required. A chunk in another format is refused with INVALID_ARGUMENT, never converted by guess."""
@@ -141,6 +150,14 @@ class SessionConfig(_message.Message):
     def metadata(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Facts about the caller that reach the agent. At most 32 entries, 1 KiB each."""
 
+    @_builtins.property
+    def turn_detection(self) -> Global___TurnDetection:
+        """Unset: the end of a turn is found by silence, with the defaults."""
+
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientTool]:
+        """What the client can do for the agent. At most 128."""
+
     def __init__(
         self,
         *,
@@ -150,14 +167,107 @@ class SessionConfig(_message.Message):
         output_format: Global___AudioFormat | None = ...,
         metadata: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         instructions: _builtins.str = ...,
+        turn_detection: Global___TurnDetection | None = ...,
+        tools: _abc.Iterable[Global___ClientTool] | None = ...,
+        text_only: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["input_format", b"input_format", "output_format", b"output_format"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["input_format", b"input_format", "output_format", b"output_format", "turn_detection", b"turn_detection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "input_format", b"input_format", "instructions", b"instructions", "metadata", b"metadata", "output_format", b"output_format", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "input_format", b"input_format", "instructions", b"instructions", "metadata", b"metadata", "output_format", b"output_format", "session_id", b"session_id", "text_only", b"text_only", "tools", b"tools", "turn_detection", b"turn_detection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SessionConfig: _TypeAlias = SessionConfig  # noqa: Y015
+
+@_typing.final
+class TurnDetection(_message.Message):
+    """How the end of the caller's turn is found. Fields that are unset have their defaults."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OFF_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    PREFIX_PADDING_MS_FIELD_NUMBER: _builtins.int
+    SILENCE_DURATION_MS_FIELD_NUMBER: _builtins.int
+    CREATES_RESPONSE_FIELD_NUMBER: _builtins.int
+    INTERRUPTS_RESPONSE_FIELD_NUMBER: _builtins.int
+    off: _builtins.bool
+    """True: not at all. The client says `commit` and `respond`."""
+    threshold: _builtins.float
+    """Speech belief from which a frame counts as voiced, 0.05-0.95. Default 0.5."""
+    prefix_padding_ms: _builtins.int
+    """Audio kept from before the onset, 0-2000 ms. Default 300."""
+    silence_duration_ms: _builtins.int
+    """Silence after which the turn is over, 100-5000 ms. Default 500."""
+    creates_response: _builtins.bool
+    """The agent answers by itself at the end of a turn. Default true."""
+    interrupts_response: _builtins.bool
+    """The caller's speech stops the agent. Default true."""
+    def __init__(
+        self,
+        *,
+        off: _builtins.bool = ...,
+        threshold: _builtins.float | None = ...,
+        prefix_padding_ms: _builtins.int | None = ...,
+        silence_duration_ms: _builtins.int | None = ...,
+        creates_response: _builtins.bool | None = ...,
+        interrupts_response: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_creates_response", b"_creates_response", "_interrupts_response", b"_interrupts_response", "_prefix_padding_ms", b"_prefix_padding_ms", "_silence_duration_ms", b"_silence_duration_ms", "_threshold", b"_threshold", "creates_response", b"creates_response", "interrupts_response", b"interrupts_response", "prefix_padding_ms", b"prefix_padding_ms", "silence_duration_ms", b"silence_duration_ms", "threshold", b"threshold"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_creates_response", b"_creates_response", "_interrupts_response", b"_interrupts_response", "_prefix_padding_ms", b"_prefix_padding_ms", "_silence_duration_ms", b"_silence_duration_ms", "_threshold", b"_threshold", "creates_response", b"creates_response", "interrupts_response", b"interrupts_response", "off", b"off", "prefix_padding_ms", b"prefix_padding_ms", "silence_duration_ms", b"silence_duration_ms", "threshold", b"threshold"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__creates_response: _TypeAlias = _typing.Literal["creates_response"]  # noqa: Y015
+    _WhichOneofArgType__creates_response: _TypeAlias = _typing.Literal["_creates_response", b"_creates_response"]  # noqa: Y015
+    _WhichOneofReturnType__interrupts_response: _TypeAlias = _typing.Literal["interrupts_response"]  # noqa: Y015
+    _WhichOneofArgType__interrupts_response: _TypeAlias = _typing.Literal["_interrupts_response", b"_interrupts_response"]  # noqa: Y015
+    _WhichOneofReturnType__prefix_padding_ms: _TypeAlias = _typing.Literal["prefix_padding_ms"]  # noqa: Y015
+    _WhichOneofArgType__prefix_padding_ms: _TypeAlias = _typing.Literal["_prefix_padding_ms", b"_prefix_padding_ms"]  # noqa: Y015
+    _WhichOneofReturnType__silence_duration_ms: _TypeAlias = _typing.Literal["silence_duration_ms"]  # noqa: Y015
+    _WhichOneofArgType__silence_duration_ms: _TypeAlias = _typing.Literal["_silence_duration_ms", b"_silence_duration_ms"]  # noqa: Y015
+    _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
+    _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__creates_response) -> _WhichOneofReturnType__creates_response | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__interrupts_response) -> _WhichOneofReturnType__interrupts_response | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__prefix_padding_ms) -> _WhichOneofReturnType__prefix_padding_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__silence_duration_ms) -> _WhichOneofReturnType__silence_duration_ms | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
+
+Global___TurnDetection: _TypeAlias = TurnDetection  # noqa: Y015
+
+@_typing.final
+class ClientTool(_message.Message):
+    """A tool that the client runs: see `ToolRequest`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    PARAMETERS_JSON_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """1-64 characters of [A-Za-z0-9_-], no other tool's."""
+    description: _builtins.str
+    parameters_json: _builtins.str
+    """A JSON schema of the arguments object; empty: no arguments. At most 128 KiB of descriptions and schemas in all."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        parameters_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "name", b"name", "parameters_json", b"parameters_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientTool: _TypeAlias = ClientTool  # noqa: Y015
 
 @_typing.final
 class AudioChunk(_message.Message):
@@ -260,10 +370,17 @@ class ConverseRequest(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     INTERRUPT_FIELD_NUMBER: _builtins.int
     HEARD_FIELD_NUMBER: _builtins.int
+    COMMIT_FIELD_NUMBER: _builtins.int
+    CLEAR_FIELD_NUMBER: _builtins.int
+    RESPOND_FIELD_NUMBER: _builtins.int
+    TOOL_OUTPUT_FIELD_NUMBER: _builtins.int
+    DTMF_FIELD_NUMBER: _builtins.int
     ordinal: _builtins.int
     """1, 2, 3 ... over the whole session, never reused, kept across legs. 0: the transport's own order counts."""
     text: _builtins.str
     """A typed turn, at most 16 KiB of UTF-8."""
+    dtmf: _builtins.str
+    """A key of the caller's telephone: one of 0-9 * # A-D."""
     @_builtins.property
     def config(self) -> Global___SessionConfig: ...
     @_builtins.property
@@ -278,6 +395,22 @@ class ConverseRequest(_message.Message):
 
     @_builtins.property
     def heard(self) -> Global___Heard: ...
+    @_builtins.property
+    def commit(self) -> Global___CommitInput:
+        """What was sent so far is a turn; at least 100 ms."""
+
+    @_builtins.property
+    def clear(self) -> Global___ClearInput:
+        """Forget what was sent and is not committed."""
+
+    @_builtins.property
+    def respond(self) -> Global___Respond:
+        """Answer now; for clients that turned turn detection off."""
+
+    @_builtins.property
+    def tool_output(self) -> Global___ToolOutput:
+        """Answers a `ToolRequest`."""
+
     def __init__(
         self,
         *,
@@ -289,12 +422,17 @@ class ConverseRequest(_message.Message):
         text: _builtins.str = ...,
         interrupt: Global___Interrupt | None = ...,
         heard: Global___Heard | None = ...,
+        commit: Global___CommitInput | None = ...,
+        clear: Global___ClearInput | None = ...,
+        respond: Global___Respond | None = ...,
+        tool_output: Global___ToolOutput | None = ...,
+        dtmf: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "config", b"config", "end", b"end", "end_of_input", b"end_of_input", "heard", b"heard", "interrupt", b"interrupt", "payload", b"payload", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "clear", b"clear", "commit", b"commit", "config", b"config", "dtmf", b"dtmf", "end", b"end", "end_of_input", b"end_of_input", "heard", b"heard", "interrupt", b"interrupt", "payload", b"payload", "respond", b"respond", "text", b"text", "tool_output", b"tool_output"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "config", b"config", "end", b"end", "end_of_input", b"end_of_input", "heard", b"heard", "interrupt", b"interrupt", "ordinal", b"ordinal", "payload", b"payload", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "clear", b"clear", "commit", b"commit", "config", b"config", "dtmf", b"dtmf", "end", b"end", "end_of_input", b"end_of_input", "heard", b"heard", "interrupt", b"interrupt", "ordinal", b"ordinal", "payload", b"payload", "respond", b"respond", "text", b"text", "tool_output", b"tool_output"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["config", "audio", "end_of_input", "end", "text", "interrupt", "heard"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["config", "audio", "end_of_input", "end", "text", "interrupt", "heard", "commit", "clear", "respond", "tool_output", "dtmf"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -314,6 +452,78 @@ class Interrupt(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Interrupt: _TypeAlias = Interrupt  # noqa: Y015
+
+@_typing.final
+class CommitInput(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CommitInput: _TypeAlias = CommitInput  # noqa: Y015
+
+@_typing.final
+class ClearInput(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClearInput: _TypeAlias = ClearInput  # noqa: Y015
+
+@_typing.final
+class Respond(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Respond: _TypeAlias = Respond  # noqa: Y015
+
+@_typing.final
+class ToolOutput(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    IS_ERROR_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    output: _builtins.str
+    """A JSON value, or plain text. At most 16 KiB."""
+    is_error: _builtins.bool
+    """The tool failed; `output` says why."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        output: _builtins.str = ...,
+        is_error: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "is_error", b"is_error", "output", b"output"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolOutput: _TypeAlias = ToolOutput  # noqa: Y015
 
 @_typing.final
 class SessionStarted(_message.Message):
@@ -522,6 +732,107 @@ class ToolResult(_message.Message):
 Global___ToolResult: _TypeAlias = ToolResult  # noqa: Y015
 
 @_typing.final
+class ToolRequest(_message.Message):
+    """The client is to run one of its own tools; the reply waits for `tool_output`, 60 s at most."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    name: _builtins.str
+    arguments_json: _builtins.str
+    """A JSON object."""
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        arguments_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "call_id", b"call_id", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolRequest: _TypeAlias = ToolRequest  # noqa: Y015
+
+@_typing.final
+class OutputHeld(_message.Message):
+    """The caller speaks over this generation: pause its play-out and keep what is there. `flush` follows where that proves to be an
+    interruption, `resumed` where it does not.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OutputHeld: _TypeAlias = OutputHeld  # noqa: Y015
+
+@_typing.final
+class OutputResumed(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OutputResumed: _TypeAlias = OutputResumed  # noqa: Y015
+
+@_typing.final
+class InputWithdrawn(_message.Message):
+    """The caller went on after a pause: the last transcript was no turn of its own, its audio is part of the next."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputWithdrawn: _TypeAlias = InputWithdrawn  # noqa: Y015
+
+@_typing.final
+class Transfer(_message.Message):
+    """The agent hands the call to somebody else."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGET_FIELD_NUMBER: _builtins.int
+    target: _builtins.str
+    """A telephone number, SIP address or queue, as the agent's author names it."""
+    def __init__(
+        self,
+        *,
+        target: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["target", b"target"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Transfer: _TypeAlias = Transfer  # noqa: Y015
+
+@_typing.final
 class Flush(_message.Message):
     """Throw away every unplayed chunk of generations up to and including this response's `generation`."""
 
@@ -629,6 +940,11 @@ class ConverseResponse(_message.Message):
     REPLY_DONE_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
+    TOOL_REQUEST_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    RESUMED_FIELD_NUMBER: _builtins.int
+    WITHDRAWN_FIELD_NUMBER: _builtins.int
+    TRANSFER_FIELD_NUMBER: _builtins.int
     ordinal: _builtins.int
     """1, 2, 3 ... over the whole session, never reused, kept across legs."""
     generation: _builtins.int
@@ -661,6 +977,16 @@ class ConverseResponse(_message.Message):
     def error(self) -> Global___SoftError: ...
     @_builtins.property
     def ended(self) -> Global___SessionEnded: ...
+    @_builtins.property
+    def tool_request(self) -> Global___ToolRequest: ...
+    @_builtins.property
+    def held(self) -> Global___OutputHeld: ...
+    @_builtins.property
+    def resumed(self) -> Global___OutputResumed: ...
+    @_builtins.property
+    def withdrawn(self) -> Global___InputWithdrawn: ...
+    @_builtins.property
+    def transfer(self) -> Global___Transfer: ...
     def __init__(
         self,
         *,
@@ -679,12 +1005,17 @@ class ConverseResponse(_message.Message):
         reply_done: Global___ReplyDone | None = ...,
         error: Global___SoftError | None = ...,
         ended: Global___SessionEnded | None = ...,
+        tool_request: Global___ToolRequest | None = ...,
+        held: Global___OutputHeld | None = ...,
+        resumed: Global___OutputResumed | None = ...,
+        withdrawn: Global___InputWithdrawn | None = ...,
+        transfer: Global___Transfer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "error", b"error", "flush", b"flush", "payload", b"payload", "reply_audio", b"reply_audio", "reply_done", b"reply_done", "reply_started", b"reply_started", "reply_text", b"reply_text", "speech_started", b"speech_started", "speech_stopped", b"speech_stopped", "started", b"started", "tool_call", b"tool_call", "tool_result", b"tool_result", "transcript", b"transcript"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "error", b"error", "flush", b"flush", "held", b"held", "payload", b"payload", "reply_audio", b"reply_audio", "reply_done", b"reply_done", "reply_started", b"reply_started", "reply_text", b"reply_text", "resumed", b"resumed", "speech_started", b"speech_started", "speech_stopped", b"speech_stopped", "started", b"started", "tool_call", b"tool_call", "tool_request", b"tool_request", "tool_result", b"tool_result", "transcript", b"transcript", "transfer", b"transfer", "withdrawn", b"withdrawn"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "error", b"error", "flush", b"flush", "generation", b"generation", "ordinal", b"ordinal", "payload", b"payload", "reply_audio", b"reply_audio", "reply_done", b"reply_done", "reply_started", b"reply_started", "reply_text", b"reply_text", "speech_started", b"speech_started", "speech_stopped", b"speech_stopped", "started", b"started", "tool_call", b"tool_call", "tool_result", b"tool_result", "transcript", b"transcript"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "error", b"error", "flush", b"flush", "generation", b"generation", "held", b"held", "ordinal", b"ordinal", "payload", b"payload", "reply_audio", b"reply_audio", "reply_done", b"reply_done", "reply_started", b"reply_started", "reply_text", b"reply_text", "resumed", b"resumed", "speech_started", b"speech_started", "speech_stopped", b"speech_stopped", "started", b"started", "tool_call", b"tool_call", "tool_request", b"tool_request", "tool_result", b"tool_result", "transcript", b"transcript", "transfer", b"transfer", "withdrawn", b"withdrawn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["started", "speech_started", "speech_stopped", "transcript", "reply_started", "reply_text", "reply_audio", "tool_call", "tool_result", "flush", "reply_done", "error", "ended"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["started", "speech_started", "speech_stopped", "transcript", "reply_started", "reply_text", "reply_audio", "tool_call", "tool_result", "flush", "reply_done", "error", "ended", "tool_request", "held", "resumed", "withdrawn", "transfer"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 

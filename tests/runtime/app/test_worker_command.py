@@ -30,7 +30,16 @@ def test_what_the_supervisors_environment_and_file_say_does_not_reach_a_worker_a
         RuntimeSettings, "x", "x", ENVIRONMENT_PREFIX, worker_command(own)[3:], environment, lambda _: "workers = 2\nregion = 'x'"
     )
     assert read == own
-    assert worker_environment({**environment, "PATH": "p", "SWITCHBOARD_BALANCER_CONFIG": "b"}) == {
+    assert worker_environment({**environment, "PATH": "p", "SWITCHBOARD_BALANCER_CONFIG": "b"}, own) == {
         "PATH": "p",
         "SWITCHBOARD_BALANCER_CONFIG": "b",
+        f"{ENVIRONMENT_PREFIX}_TWILIO_AUTH_TOKEN": "",
     }
+
+
+def test_a_secret_is_on_no_command_line() -> None:
+    own = worker_settings(RuntimeSettings(workers=2, twilio_auth_token="hush"), "m", Path("seg"), 0)
+    assert "hush" not in " ".join(worker_command(own))
+    environment = worker_environment({}, own)
+    read = from_command_line(RuntimeSettings, "x", "x", ENVIRONMENT_PREFIX, worker_command(own)[3:], environment, lambda _: "")
+    assert read == own

@@ -15,7 +15,7 @@ async def test_what_operators_ask() -> None:
     async with local_runtime() as local, httpx.AsyncClient(base_url=f"http://{local.runtime.http_address}") as http:
         assert (await http.get("/healthz")).json() == {"status": "ok", "state": "ready"}
         assert (await http.get("/readyz")).status_code == 200
-        async with WIRES["websocket"](local) as caller:
+        async with WIRES["realtime"](local) as caller:
             await caller.type("hello")
             await caller.until("reply_done")
             load = (await http.get("/v1/load")).json()

@@ -1,0 +1,102 @@
+"""`/v1/converse`: our own messages as binary WebSocket frames, one message a frame. What they mean is as over gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+from google.protobuf.message import DecodeError
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from protos.switchboard.v1 import voice_pb2 as pb
+from runtime.codec.converse_client import ConverseDecoder
+from runtime.codec.converse_config import BrokenContract, settings_from
+from runtime.codec.converse_server import ConverseEncoder
+from runtime.conversation.ports import LinkClosed
+from runtime.dialogue.agent_events import AgentEvent
+from runtime.dialogue.caller_events import CallerEvent, Configure
+from runtime.dialogue.session_settings import SessionSettings
+from runtime.primitives.reasons import EndReason
+from runtime.transport.websocket_door import WebSocketDoor, WebSocketLink
+
+__all__ = ["ConverseSocket"]
+
+_SUBPROTOCOLS: Final = ("switchboard.v1",)
+
+
+class ConverseSocket:
+    """The upgrade names agent and session, since a balancer places by it; the configuration comes after."""
+
+    def __init__(self, door: WebSocketDoor, first_message_s: float) -> None:
+        self._door = door
+        self._first_message_s = first_message_s
+
+    async def answer(self, websocket: WebSocket) -> None:
+        agent = await self._door.agent_of(websocket)
+        if agent is None:
+            return
+        leg = await self._door.admit(websocket, agent)
+        if leg is None:
+            return
+        await self._door.accept(websocket, leg, _SUBPROTOCOLS)
+        reason, text, settings = EndReason.NEVER_SPOKE, "no configuration came; it is the first message", None
+        try:
+            with anyio.fail_after(self._first_message_s):
+                settings = await _configured(websocket, agent)
+        except TimeoutError:
+            pass
+        except BrokenContract as error:
+            reason, text = EndReason.PROTOCOL_ERROR, str(error)
+        except WebSocketDisconnect:
+            reason = EndReason.CONNECTION_LOST
+        except BaseException:
+            self._door.abandon(leg)
+            raise
+        if settings is None:
+            await self._door.turn_away(websocket, leg, reason, text)
+        else:
+            await self._door.serve(websocket, leg, settings, _BinaryLink(websocket, settings))
+
+
+async def _configured(websocket: WebSocket, agent: str) -> SessionSettings:
+    """The first message. Raises BrokenContract or WebSocketDisconnect."""
+    message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise WebSocketDisconnect(message.get("code", 1005))
+    request = _parsed(message.get("bytes"))
+    if request.WhichOneof("payload") != "config":
+        raise BrokenContract("the first message has no config")
+    settings = settings_from(request.config, agent)
+    if settings.agent != agent:
+        raise BrokenContract(f"config.agent is {settings.agent[:64]!r}; the upgrade named {agent!r}")
+    return settings
+
+
+def _parsed(data: bytes | None) -> pb.ConverseRequest:
+    if data is None:
+        raise BrokenContract("the message is text; expected binary messages, each one ConverseRequest")
+    try:
+        return pb.ConverseRequest.FromString(data)
+    except DecodeError:
+        raise BrokenContract("the bytes are no ConverseRequest; expected a protobuf message of switchboard.v1") from None
+
+
+class _BinaryLink(WebSocketLink):
+    def __init__(self, websocket: WebSocket, settings: SessionSettings) -> None:
+        super().__init__(websocket)
+        self._decoder = ConverseDecoder(settings)
+        self._encoder = ConverseEncoder(settings)
+        self._waiting.append(Configure(settings))
+
+    def read(self, message: str | bytes) -> Sequence[CallerEvent]:
+        try:
+            event = self._decoder.decode(_parsed(message if isinstance(message, bytes) else None))
+        except BrokenContract as error:
+            self.close_reason = str(error)
+            raise LinkClosed(EndReason.PROTOCOL_ERROR) from None
+        follow_up = self._decoder.follow_up(event)
+        return [event] if follow_up is None else [event, follow_up]
+
+    def written(self, event: AgentEvent) -> Sequence[bytes]:
+        return [response.SerializeToString() for response in self._encoder.encode(event)]

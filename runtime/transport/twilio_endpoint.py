@@ -1,0 +1,114 @@
+"""`/v1/twilio`, `/v1/twilio/AGENT`: a telephone call over Twilio Media Streams.
+
+Such a stream's address has no query, so the agent stands in the path; what the call's owner gives along comes in `start`, after
+the upgrade, and reaches the agent as metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import anyio
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from runtime.codec.twilio import (
+    TWILIO_FORMAT,
+    BrokenStream,
+    MarkClock,
+    TwilioDecoder,
+    TwilioEncoder,
+    TwilioStart,
+    start_from,
+)
+from runtime.codec.twilio_signature import is_signed
+from runtime.conversation.ports import LinkClosed
+from runtime.dialogue.agent_events import AgentEvent
+from runtime.dialogue.caller_events import CallerEvent, Configure
+from runtime.dialogue.session_settings import SessionSettings
+from runtime.primitives.reasons import EndReason
+from runtime.transport.websocket_door import WebSocketDoor, WebSocketLink, deny
+
+__all__ = ["TwilioEndpoint"]
+
+_SIGNATURE_HEADER: Final = "x-twilio-signature"
+_MESSAGES_BEFORE_START: Final = 4
+
+
+class TwilioEndpoint:
+    """Args: `auth_token`: where it is not empty, an upgrade without Twilio's signature is refused."""
+
+    def __init__(self, door: WebSocketDoor, first_message_s: float, auth_token: str) -> None:
+        self._door = door
+        self._first_message_s = first_message_s
+        self._auth_token = auth_token
+
+    async def answer(self, websocket: WebSocket) -> None:
+        if not self._is_genuine(websocket):
+            await deny(websocket, 403, "bad_signature", "X-Twilio-Signature is missing or does not fit this address")
+            return
+        agent = await self._door.agent_of(websocket, websocket.path_params.get("agent", ""))
+        if agent is None:
+            return
+        leg = await self._door.admit(websocket, agent)
+        if leg is None:
+            return
+        await self._door.accept(websocket, leg, ())
+        reason, text, start = EndReason.NEVER_SPOKE, "no start came", None
+        try:
+            with anyio.fail_after(self._first_message_s):
+                start = await _started(websocket)
+        except TimeoutError:
+            pass
+        except BrokenStream as error:
+            reason, text = EndReason.PROTOCOL_ERROR, str(error)
+        except WebSocketDisconnect:
+            reason = EndReason.CONNECTION_LOST
+        except BaseException:
+            self._door.abandon(leg)
+            raise
+        if start is None:
+            await self._door.turn_away(websocket, leg, reason, text)
+            return
+        metadata = {**start.parameters, "call_sid": start.call_sid, "stream_sid": start.stream_sid}
+        settings = SessionSettings(agent, TWILIO_FORMAT, TWILIO_FORMAT, metadata=metadata)
+        await self._door.serve(websocket, leg, settings, _TwilioLink(websocket, settings, start))
+
+    def _is_genuine(self, websocket: WebSocket) -> bool:
+        if not self._auth_token:
+            return True
+        path, query = websocket.scope["raw_path"].decode("latin-1"), websocket.scope["query_string"].decode("latin-1")
+        target = f"{path}?{query}" if query else path
+        signature = websocket.headers.get(_SIGNATURE_HEADER, "")
+        return is_signed(websocket.headers.get("host", ""), target, signature, self._auth_token)
+
+
+async def _started(websocket: WebSocket) -> TwilioStart:
+    """Raises BrokenStream or WebSocketDisconnect."""
+    for _ in range(_MESSAGES_BEFORE_START):
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))
+        start = start_from(message.get("text") or "")
+        if start is not None:
+            return start
+    raise BrokenStream("start did not come; expected connected, then start")
+
+
+class _TwilioLink(WebSocketLink):
+    def __init__(self, websocket: WebSocket, settings: SessionSettings, start: TwilioStart) -> None:
+        super().__init__(websocket)
+        marks = MarkClock()
+        self._decoder = TwilioDecoder(marks)
+        self._encoder = TwilioEncoder(start.stream_sid, marks)
+        self._waiting.append(Configure(settings))
+
+    def read(self, message: str | bytes) -> Sequence[CallerEvent]:
+        try:
+            return self._decoder.decode(message if isinstance(message, str) else "")
+        except BrokenStream as error:
+            self.close_reason = str(error)
+            raise LinkClosed(EndReason.PROTOCOL_ERROR) from None
+
+    def written(self, event: AgentEvent) -> Sequence[str]:
+        return self._encoder.encode(event)

@@ -1,0 +1,134 @@
+"""The OpenAI Realtime wire. `flush` is a response that ends `cancelled`."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.conformance.callers import Caller, Listener, Refused, Told
+from tests.support.local_runtime import LocalRuntime
+
+__all__ = ["realtime", "refused"]
+
+
+class RealtimeCaller(Listener):
+    def __init__(self, connection: ClientConnection) -> None:
+        super().__init__()
+        self._connection = connection
+        self._started = False
+
+    async def _send(self, **event: Any) -> None:
+        await self._connection.send(json.dumps(event))
+
+    async def configure(self) -> None:
+        tool = {"type": "function", "name": "client_look", "parameters": {"type": "object"}}
+        await self._send(type="session.update", session={"type": "realtime", "tools": [tool]})
+
+    async def say(self, pcm: bytes) -> None:
+        for start in range(0, len(pcm), 4_800):
+            audio = b64encode(pcm[start : start + 4_800]).decode()
+            await self._send(type="input_audio_buffer.append", audio=audio)
+
+    async def type(self, text: str) -> None:
+        part = {"type": "input_text", "text": text}
+        await self._send(type="conversation.item.create", item={"type": "message", "role": "user", "content": [part]})
+        await self._send(type="response.create")
+
+    async def answer_tool(self, call_id: str, output: str) -> None:
+        item = {"type": "function_call_output", "call_id": call_id, "output": output}
+        await self._send(type="conversation.item.create", item=item)
+        await self._send(type="response.create")
+
+    async def send_nonsense(self) -> None:
+        await self._send(type="make.tea")
+
+    async def say_goodbye(self) -> None:
+        await self._connection.close()
+
+    def vanish(self) -> None:
+        self._connection.transport.abort()
+
+    async def listen(self) -> None:
+        try:
+            async for message in self._connection:
+                event = json.loads(message)
+                assert event["event_id"]
+                for told in _from_realtime(event):
+                    self.hear(told)
+        except ConnectionClosed:
+            pass
+        got = self._connection.protocol.close_rcvd
+        self.over(f"{got.code} {got.reason}".strip() if got is not None else "lost")
+
+
+def _from_realtime(event: dict[str, Any]) -> list[Told]:
+    generation = int(str(event.get("response_id", "resp_0")).split("_")[1])
+    match event["type"]:
+        case "session.created":
+            return [Told("started", text=event["session"]["id"])]
+        case "input_audio_buffer.speech_started":
+            return [Told("speech_started")]
+        case "input_audio_buffer.speech_stopped":
+            return [Told("speech_stopped")]
+        case "conversation.item.input_audio_transcription.completed":
+            return [Told("transcript", text=event["transcript"])]
+        case "response.created" if event["response"]["id"].count("_") > 1:
+            return []  # a reply that goes on after a tool of the client
+        case "response.created":
+            return [Told("reply_started", int(event["response"]["id"].split("_")[1]))]
+        case "response.output_audio_transcript.delta":
+            return [Told("reply_text", generation, event["delta"])]
+        case "response.output_audio.delta":
+            return [Told("audio", generation, audio=b64decode(event["delta"]))]
+        case "response.output_item.added" if event["item"]["type"] == "mcp_call":
+            return [Told("tool_call", generation, event["item"]["arguments"])]
+        case "response.output_item.done" if event["item"]["type"] == "mcp_call":
+            return [Told("tool_result", generation, event["item"]["output"] or "")]
+        case "response.output_item.done" if event["item"]["type"] == "function_call":
+            return [Told("tool_request", generation, event["item"]["arguments"], name=event["item"]["call_id"])]
+        case "response.done" if any(item["type"] == "function_call" for item in event["response"]["output"]):
+            return []
+        case "response.done":
+            response = event["response"]
+            number = int(response["id"].split("_")[1])
+            text = "".join(part["transcript"] for item in response["output"] for part in item.get("content", ()))
+            flush = [Told("flush", number)] if response["status"] == "cancelled" else []
+            return [*flush, Told("reply_done", number, text)]
+        case "error":
+            error = event["error"]
+            return [Told("ended" if error["type"] == "server_error" else "error", text=error["code"])]
+    return []
+
+
+@asynccontextmanager
+async def realtime(local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True) -> AsyncIterator[Caller]:
+    headers = {"x-switchboard-session": session_id} if session_id else {}
+    try:
+        connection = await connect(url or local.url, additional_headers=headers, max_queue=4096, ping_interval=None)
+    except InvalidStatus as error:
+        raise refused(error) from None
+    caller = RealtimeCaller(connection)
+    async with anyio.create_task_group() as group:
+        group.start_soon(caller.listen)
+        if configures:
+            await caller.configure()
+        try:
+            yield caller
+        finally:
+            group.cancel_scope.cancel()
+            connection.transport.abort()
+
+
+def refused(error: InvalidStatus) -> Refused:
+    """What an upgrade was answered instead."""
+    response = error.response
+    body = json.loads(response.body or b"{}")
+    retry_ms = 1_000 * int(response.headers.get("Retry-After", "0"))
+    return Refused(str(response.status_code), body["error"]["code"], retry_ms)
