@@ -32,7 +32,7 @@ __all__ = [
     "RecordingRouter", "RecordingView", "Release", "Remove", "Report", "Responded", "Settle", "UsePolicy",
 ]  # fmt: skip
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)

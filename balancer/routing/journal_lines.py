@@ -1,4 +1,8 @@
-"""A journal as JSON lines: the header first, then one entry a line. Times in nanoseconds; null: not a number (unknown)."""
+"""A journal as JSON lines: the header first, then one entry a line. Times in nanoseconds; null: not a number (unknown).
+
+Each entry carries the number of its line (the header's is 1), so that a line that was lost or added in between is noticed. What
+was cut off at the end is not: a balancer that is killed leaves that too.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +85,9 @@ def header_from_line(line: str) -> Header:
     return header
 
 
-def entry_to_line(entry: Entry) -> str:
-    values: Json = {"do": _NAMES[type(entry)]}
+def entry_to_line(entry: Entry, number: int) -> str:
+    """`number`: of the line in its file."""
+    values: Json = {"n": number, "do": _NAMES[type(entry)]}
     for field in dataclasses.fields(entry):
         value = getattr(entry, field.name)
         match value:
@@ -101,6 +106,9 @@ def entry_to_line(entry: Entry) -> str:
 def entry_from_line(line: str, number: int) -> Entry:
     """Raises BadJournal with `number`."""
     values = _load(line, number)
+    told = values.pop("n", None)
+    if told != number:
+        raise BadJournal(number, f"this is line {str(told)[:40]!r} of what was written; one is missing or was added before it")
     kind = values.pop("do", None)
     made = _KINDS.get(kind) if isinstance(kind, str) else None
     if made is None:

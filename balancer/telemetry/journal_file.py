@@ -52,6 +52,7 @@ class JournalFile:
         self._is_broken = False
         self._is_off = False
         self._written = 0
+        self._lines = 0
         self._file = self._begin()
 
     @property
@@ -104,12 +105,16 @@ class JournalFile:
 
     def _store(self, entries: list[Entry], state: Any) -> None:
         """In a thread of its own: encoding takes longer than writing."""
-        self._put("".join(map(entry_to_line, entries)))
+        self._put("".join(self._line(entry) for entry in entries))
         if state is not None:
-            line = entry_to_line(Checkpoint(to_json(state)))
+            checkpoint = Checkpoint(to_json(state))
             self._file.close()
             self._file = self._begin()
-            self._put(line)
+            self._put(self._line(checkpoint))
+
+    def _line(self, entry: Entry) -> str:
+        self._lines += 1
+        return entry_to_line(entry, self._lines)
 
     def _begin(self) -> TextIO:
         if self._path.exists():
@@ -117,6 +122,7 @@ class JournalFile:
         file = open(self._path, "w", encoding="utf-8", opener=_private)  # noqa: SIM115  # closed by run
         self._file = file
         self._written = 0
+        self._lines = 1
         self._put(self._header)
         return file
 

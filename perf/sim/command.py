@@ -31,7 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.replay is not None:
         return _replay(parser, chosen)
     scenarios = _names(parser, "--scenario", chosen.scenario, tuple(SCENARIOS))
-    policies = _names(parser, "--policy", chosen.policy or "session_aware", (*POLICIES, *EXTRA_CHOOSERS))
+    policies = _names(
+        parser, "--policy", "session_aware" if chosen.policy is None else chosen.policy, (*POLICIES, *EXTRA_CHOOSERS)
+    )
     if chosen.plot is not None and chosen.plot.suffix != ".png":
         parser.error(f"--plot is {chosen.plot}; allowed: a name that ends in .png")
     if chosen.plot is not None and not chosen.plot.absolute().parent.is_dir():

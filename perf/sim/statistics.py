@@ -11,7 +11,9 @@ from perf.sim.model import Scenario
 
 __all__ = ["Estimate", "expected_maximum", "over_seeds", "random_expectation", "report_floor"]
 
-_STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
+_NORMAL = statistics.NormalDist().inv_cdf(0.975)
+_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""The 97.5 % quantiles of Student's t of 1, 2, ... degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,17 @@ def over_seeds(values: Sequence[float]) -> Estimate:
         return Estimate(math.nan, math.nan)
     if len(finite) == 1:
         return Estimate(finite[0], math.nan)
-    student = _STUDENT.get(len(finite) - 1, 1.96)
-    return Estimate(statistics.fmean(finite), student * statistics.stdev(finite) / math.sqrt(len(finite)))
+    return Estimate(statistics.fmean(finite), _student(len(finite) - 1) * statistics.stdev(finite) / math.sqrt(len(finite)))
+
+
+def _student(freedom: int) -> float:
+    """97.5 % quantile of Student's t; beyond the table by the expansion about the normal (to 0.0005)."""
+    if freedom <= len(_STUDENT):
+        return _STUDENT[freedom - 1]
+    z = _NORMAL
+    first, second = (z**3 + z) / 4.0, (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
+    third = (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0
+    return z + first / freedom + second / freedom**2 + third / freedom**3
 
 
 def expected_maximum(count: int) -> float:

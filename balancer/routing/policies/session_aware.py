@@ -23,6 +23,9 @@ __all__ = ["SessionAware"]
 
 _PLAN_NS: Final = 250_000_000
 """A plan's longest life."""
+_HALF: Final = 0.5
+"""Sessions are whole: one that is placed takes a runtime from load to load + 1, and what is levelled is the middle of that. A
+session is much of a small machine, so the small ones would else go furthest beyond the level."""
 _SPENT: Final = 0.5
 """Share of the gaps that is placed before a plan is made anew."""
 _HEARD: Final = 0.1
@@ -81,7 +84,8 @@ class SessionAware:
         load = columns.load[kept]
         volume = view.load.volume(question.now_ns)
         fleet_load, rule = view.load.load_now, view.load.rule.cost
-        filled, gaps = pour_by_price(load, capacity, columns.cost[kept], volume, fleet_load, rule)
+        filled, gaps = pour_by_price(load + _HALF, capacity, columns.cost[kept], volume, fleet_load, rule)
+        filled = filled - _HALF
         total = float(gaps.sum())
         if total <= 1e-9:  # all are at the level: every one that passed the filters is as good
             gaps = np.full(kept.shape[0], 1.0 / kept.shape[0])

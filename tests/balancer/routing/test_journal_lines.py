@@ -28,7 +28,7 @@ def life() -> RecordedLife:
 
 
 def same(one: Entry, other: Entry) -> bool:
-    return entry_to_line(one) == entry_to_line(other) and type(one) is type(other)
+    return entry_to_line(one, 2) == entry_to_line(other, 2) and type(one) is type(other)
 
 
 def test_every_entry_comes_back_as_it_was() -> None:
@@ -36,14 +36,14 @@ def test_every_entry_comes_back_as_it_was() -> None:
     kinds = {type(each) for each in made.entries}
     assert len(kinds) == len(journal_lines._KINDS) - 1  # all but the checkpoint, which has its own test
     for entry in made.entries:
-        again = entry_from_line(entry_to_line(entry), 2)
+        again = entry_from_line(entry_to_line(entry, 2), 2)
         assert same(entry, again)
         for name in getattr(entry, "__slots__", ()):
             was, now = getattr(entry, name), getattr(again, name)
             if name not in ("reports", "known"):
                 assert was == now
     report = next(each for each in made.entries if type(each).__name__ == "Report")
-    read = entry_from_line(entry_to_line(report), 2)
+    read = entry_from_line(entry_to_line(report, 2), 2)
     np.testing.assert_array_equal(read.reports.utilisation, report.reports.utilisation)  # type: ignore[union-attr]
     assert header_from_line(header_to_line(made.header)) == made.header
 
@@ -60,6 +60,14 @@ def test_a_last_line_that_was_not_finished_is_left_out() -> None:
     assert [number for number, _ in entries] == list(range(2, 11))
 
 
+def test_a_line_that_is_missing_in_between_is_noticed() -> None:
+    lines = life().lines()
+    del lines[20]
+    _, entries = read_journal(lines)
+    with pytest.raises(BadJournal, match="line 21: this is line '22' of what was written; one is missing"):
+        list(entries)
+
+
 @pytest.mark.parametrize(
     ("first", "message"),
     [
@@ -67,8 +75,8 @@ def test_a_last_line_that_was_not_finished_is_left_out() -> None:
         ("hello\n", "line 1: not JSON"),
         ("[]\n", "line 1: not a JSON object"),
         ('{"event": "ready"}\n', "line 1: not a journal of a switchboard balancer"),
-        ('{"journal": "switchboard-journal", "format": 99}\n', "line 1: format is 99; this version reads 1"),
-        ('{"journal": "switchboard-journal", "format": 1}\n', "line 1: the header is incomplete or wrong: 'rule'"),
+        ('{"journal": "switchboard-journal", "format": 99}\n', "line 1: format is 99; this version reads 2"),
+        ('{"journal": "switchboard-journal", "format": 2}\n', "line 1: the header is incomplete or wrong: 'rule'"),
     ],
 )
 def test_a_foreign_file_is_named(first: str, message: str) -> None:
@@ -82,16 +90,19 @@ def test_a_foreign_file_is_named(first: str, message: str) -> None:
         ("\n", "line 7: not JSON"),
         ("\x00\x01\n", "line 7: not JSON"),
         ("3\n", "line 7: not a JSON object"),
-        ('{"do": "dance"}\n', "line 7: unknown entry 'dance'"),
-        ('{"do": 3}\n', "line 7: unknown entry '3'"),
-        ('{"do": "place", "slot": 1}\n', "line 7: a place entry is incomplete or wrong"),
-        ('{"do": "place", "slot": 1, "now_ns": 2, "more": 3}\n', "line 7: a place entry is incomplete or wrong"),
-        ('{"do": "put", "facts": {}}\n', "line 7: a put entry is incomplete or wrong"),
+        ('{"n": 7, "do": "dance"}\n', "line 7: unknown entry 'dance'"),
+        ('{"n": 7, "do": 3}\n', "line 7: unknown entry '3'"),
+        ('{"n": 7, "do": "place", "slot": 1}\n', "line 7: a place entry is incomplete or wrong"),
+        ('{"n": 7, "do": "place", "slot": 1, "now_ns": 2, "more": 3}\n', "line 7: a place entry is incomplete or wrong"),
+        ('{"n": 7, "do": "put", "facts": {}}\n', "line 7: a put entry is incomplete or wrong"),
         (
-            '{"do": "report", "now_ns": 1, "known": null, "holds_all": false, "reports": {"slots": [1]}}\n',
+            '{"n": 7, "do": "report", "now_ns": 1, "known": null, "holds_all": false, "reports": {"slots": [1]}}\n',
             "line 7: a report entry",
         ),
-        ('{"do": "decide", "now_ns": 1, "request": {"session_id": 4}}\n', "line 7: a decide entry is incomplete or wrong"),
+        (
+            '{"n": 7, "do": "decide", "now_ns": 1, "request": {"session_id": 4}}\n',
+            "line 7: a decide entry is incomplete or wrong",
+        ),
     ],
 )
 def test_a_broken_line_is_named(line: str, message: str) -> None:

@@ -44,3 +44,9 @@ def test_no_runtime_is_drawn_beyond_its_room_while_a_plan_stands(monkeypatch: py
         one, rng = router("session_aware"), SeededRng(seed)
         drawn = Counter(one.decide(ASK, view, NOW, rng).candidates[0].runtime_id for _ in range(20))
         assert max(drawn.values()) <= 4
+
+
+def test_of_equally_full_runtimes_the_one_to_which_a_session_is_less_is_drawn() -> None:
+    view = fleet(Told("small", active=4, hard_limit=10), Told("large", active=20, hard_limit=50))
+    one, rng = router("session_aware"), SeededRng(1)
+    assert {one.decide(ASK, view, NOW, rng).candidates[0].runtime_id for _ in range(50)} == {"large"}

@@ -67,7 +67,8 @@ class RecordedLife:
         self.entries[:] = [Checkpoint(state)]
 
     def lines(self, change: Callable[[int, str], str] = lambda _, line: line) -> list[str]:
-        made = [header_to_line(self.header), *map(entry_to_line, self.entries)]
+        entries = (entry_to_line(entry, number) for number, entry in enumerate(self.entries, 2))
+        made = [header_to_line(self.header), *entries]
         return [change(number, line) for number, line in enumerate(made, 1)]
 
     @staticmethod

@@ -151,12 +151,16 @@ def test_the_same_name_is_the_same_policy_and_another_agrees_as_chance_does() ->
 @pytest.mark.parametrize(
     ("number", "line", "message"),
     [
-        (9, '{"do":"place","slot":400,"now_ns":1}\n', "line 9: does not follow from the lines before: slot 400 of 16"),
-        (9, '{"do":"place","slot":-1,"now_ns":1}\n', "line 9: does not follow from the lines before: slot -1 of 16"),
-        (5, '{"do":"place","slot":"one","now_ns":1}\n', "line 5: does not follow from the lines before"),
-        (5, '{"do":"bind","how":"__init__","session_id":"a","runtime_id":"b","now_ns":1}\n', "line 5: .*binding '__init__'"),
-        (5, '{"do":"checkpoint","state":{}}\n', "line 5: does not follow from the lines before: 'view'"),
-        (5, '{"do":"use_policy","name":"magic"}\n', "policy is 'magic'"),
+        (9, '{"n":9,"do":"place","slot":400,"now_ns":1}\n', "line 9: does not follow from the lines before: slot 400 of 16"),
+        (9, '{"n":9,"do":"place","slot":-1,"now_ns":1}\n', "line 9: does not follow from the lines before: slot -1 of 16"),
+        (5, '{"n":5,"do":"place","slot":"one","now_ns":1}\n', "line 5: does not follow from the lines before"),
+        (
+            5,
+            '{"n":5,"do":"bind","how":"__init__","session_id":"a","runtime_id":"b","now_ns":1}\n',
+            "line 5: .*binding '__init__'",
+        ),
+        (5, '{"n":5,"do":"checkpoint","state":{}}\n', "line 5: does not follow from the lines before: 'view'"),
+        (5, '{"n":5,"do":"use_policy","name":"magic"}\n', "policy is 'magic'"),
         (6, "garbage\n", "line 6: not JSON"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 import pytest
 
@@ -16,7 +17,11 @@ from perf.sim.statistics import Estimate, expected_maximum, over_seeds, random_e
 def test_the_interval_is_students() -> None:
     found = over_seeds([1.0, 2.0, 3.0])
     assert found.mean == 2.0
-    assert found.half_width == pytest.approx(4.30 / math.sqrt(3))
+    assert found.half_width == pytest.approx(4.303 / math.sqrt(3))
+    for count, quantile in ((12, 2.2010), (21, 2.0860), (61, 2.0003)):  # beyond the table
+        values = [float(number) for number in range(count)]
+        width = quantile * statistics.stdev(values) / math.sqrt(count)
+        assert over_seeds(values).half_width == pytest.approx(width, rel=2e-4)
     assert math.isnan(over_seeds([5.0]).half_width)
     assert math.isnan(over_seeds([]).mean)
 
