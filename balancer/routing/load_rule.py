@@ -38,7 +38,12 @@ class LoadRule:
 
     def momentary_variance(self, in_window: float, lasting: float) -> float:
         """Relative variance of one session's CPU from moment to moment, from its variance over a window: of talk that is
-        forgotten after `talk_correlation_s`, a window of W seconds averages W / (2 * talk_correlation_s) independent moments."""
+        forgotten after `talk_correlation_s`, a window of W seconds averages W / (2 * talk_correlation_s) independent moments.
+
+        What sessions that come and go do to the mean of a window's two ends is not talk: starts and ends are 2 / life a second
+        and session, and between two known ends a walk of rate r has r * W / 12 of variance about the line.
+        """
+        in_window -= self.capacity.window_s / (6.0 * self.mean_life_s)
         averaged = max(1.0, self.capacity.window_s / (2.0 * self.talk_correlation_s))
         return min(max(in_window - lasting, 0.0) * averaged + lasting, _MOST_VARIANCE)
 

@@ -55,7 +55,10 @@ class World:
         self._start_work_s = np.zeros(size)
         self.buckets = [self._bucket(0) for _ in range(size)]
         self._talk = rng.standard_normal(size)
-        self._keep = math.exp(-1.0 / TICKS_PER_S / callers.talk_correlation_s)
+        # So that the integral of its correlation, which is what a window averages, is the talk's: exp(-tick/correlation) would
+        # remember longer, since a tick holds one moment for its whole length.
+        moments = 2.0 * callers.talk_correlation_s * TICKS_PER_S
+        self._keep = max(0.0, (moments - 1.0) / (moments + 1.0))
         self._window = np.zeros((max(1, round(scenario.network.window_s * TICKS_PER_S)), size))
         self._window_count = 0
         self._rng = rng

@@ -37,9 +37,14 @@ def test_cpu_has_the_stated_mean_and_the_window_the_stated_spread() -> None:
     assert np.mean(means) == pytest.approx(made.committed_utilisation(0), rel=0.01)
     sessions = (made.utilisation - 0.02) / (0.0115 + 0.00002 * 40) / 40
     assert float(sessions.std() * 40**0.5) == pytest.approx(Callers().talk_variance ** 0.5, rel=0.15)
-    # Ten one-second looks that remember a fifth of the one before.
-    window = made.reported_utilisation()
-    assert float(window.std()) < 0.5 * float(made.utilisation.std())
+    # A window of ten seconds averages 10 / (2 * 0.615) independent moments.
+    windows = []
+    for second in range(60, 360):
+        made.tick(float(second))
+        if second % 10 == 9:
+            windows.append(made.reported_utilisation())
+    averaged = Network().window_s / (2.0 * Callers().talk_correlation_s)
+    assert float(np.var(windows)) * averaged == pytest.approx(float(np.var(made.utilisation)), rel=0.25)
 
 
 def test_capacity_leaves_room_for_talk_and_a_slow_machine_has_less() -> None:
