@@ -130,7 +130,7 @@ async def test_nothing_of_a_dead_reply_follows_a_barge_in(wire: str) -> None:  #
             await caller.say(speech(0.4, 0))
             flush = await caller.until("flush")
             assert flush.generation == 1
-            await caller.say(speech(0.1, 0.8))
+            await caller.say(speech(0.1, 1.2))
             done = await caller.until("reply_done", 2)
             check_text(caller, done, "You said: stop.")
             at = caller.told.index(flush)

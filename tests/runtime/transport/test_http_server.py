@@ -14,7 +14,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from runtime.transport.http_server import HttpServer, listen
-from tests.support.raw_websocket import raw_connection
+from tests.support.local_runtime import local_runtime
+from tests.support.raw_websocket import raw_caller, raw_connection
 
 pytestmark = pytest.mark.anyio
 
@@ -87,3 +88,16 @@ async def test_stop_closes_what_is_open() -> None:
         with pytest.raises(OSError, match="refused"):
             async with raw_connection(address):
                 pass
+
+
+async def test_media_is_a_sign_of_life_as_good_as_a_pong() -> None:  # bug R56
+    """A peer whose pongs are lost but whose media comes is alive; silent, it is given up."""
+    ping = b"\x89\x04"
+    async with local_runtime(ping_interval_s=0.2) as local, raw_caller(local.url) as caller:
+        with anyio.fail_after(20):
+            while caller.read.count(ping) < 4:
+                await caller.say(type="input_audio_buffer.clear")
+                with anyio.move_on_after(0.05):
+                    caller.read += await caller.stream.receive()
+        assert local.ledger.active == 1
+        assert await caller.until_over() == 1011
