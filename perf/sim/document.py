@@ -26,7 +26,7 @@ _LEADING: Final = ("session_aware", "local_least_connections", "two_choices", "r
 _LARGE: Final = ("steady", "burst")
 _HEAD: Final = """# What the simulator shows
 
-Made by `make sim`{arguments}; do not edit. {machine}, commit {commit}, {minutes:.0f} minutes.
+Made by `make sim`{arguments}; do not edit. {machine}, commit {commit}, {minutes:.0f} minutes, {cpu_minutes:.0f} of CPU.
 
 The simulator (`perf/sim`) drives the router that the live balancer runs: the same view, filters, policies, second look and
 inflow bucket. Callers, talk, CPU, reports and their delays are made up, seeded, and the same for every policy. `ideal` is one
@@ -93,6 +93,7 @@ def _write(output: Path, parts: Sequence[Part], minutes: float) -> None:
         machine=describe_machine()["cpu"],
         commit=_commit(),
         minutes=minutes,
+        cpu_minutes=_cpu_minutes(),
     )
     output.write_text(head + "\n" + "\n".join(_text(part) for part in parts if part.done))
 
@@ -114,6 +115,12 @@ def _text(part: Part) -> str:
         f"| target | value | wanted | |\n|---|---|---|---|\n{goals}\n\n"
         f"![max/mean by policy]({part.picture.name})\n\n{tables}\n"
     )
+
+
+def _cpu_minutes() -> float:
+    """Of this process and of those it waited for."""
+    used = os.times()
+    return (used.user + used.system + used.children_user + used.children_system) / 60.0
 
 
 def _commit() -> str:
