@@ -14,7 +14,7 @@ PIPECAT_READY := .venv-pipecat/.ready
 PEERS_READY := .venv-peers/.ready
 PROTOS := $(wildcard protos/switchboard/v1/*.proto protos/xds/*/orca/v3/*.proto)
 
-.PHONY: help setup demo test unit e2e clients-test lint types fmt protos lock soak sim bench bench-voice all clean
+.PHONY: help setup demo test unit e2e browser clients-test lint types fmt protos lock soak sim bench bench-voice all clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ unit: $(READY) ## the quick tests: no models, no processes
 
 e2e: $(READY) $(OPENAI_READY) $(PEERS_READY) ## real processes, real models, a kill -9
 	@$(BIN)/python -m pytest tests/e2e $(ARGS)
+
+browser: ## install Chromium for the call page's test, where there is none (apt)
+	@requirements/browser.sh
 
 clients-test: $(READY) $(OPENAI_READY) $(AGENTS_READY) $(PIPECAT_READY) ## unmodified third-party clients through the balancer, one at a time
 	@$(BIN)/python -m pytest -m clients tests/third_party $(ARGS)

@@ -13,6 +13,7 @@ import anyio.abc
 import structlog
 
 from balancer.front.assignment import assignment_document
+from balancer.front.call_page import call_page
 from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
 from balancer.front.front_rule import FrontRule
 from balancer.front.http_caller import HttpCaller, WholeRequest
@@ -151,6 +152,8 @@ class FrontServer:
             case "/readyz":
                 is_ready = self._is_ready()
                 caller.answer(json_response(200 if is_ready else 503, {"status": "ready" if is_ready else "no_capacity"}))
+            case path if method == b"GET" and (page := call_page(path)) is not None:
+                caller.answer(page)
             case _:
                 caller.refuse(HttpError(404, "not_found", "no such address"))
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from balancer.placement.errors import PlacementRefused
 from runtime.primitives.errors import Fault, VoiceError
 
-__all__ = ["HttpError", "error_response", "json_response", "refusal_response"]
+__all__ = ["HttpError", "error_response", "file_response", "json_response", "refusal_response"]
 
 _MOST_RUNTIMES_NAMED: Final = 64
 Json = dict[str, Any]  # Any: JSON
@@ -46,6 +46,10 @@ class _Response:
 def json_response(status: int, document: Json, headers: Sequence[tuple[str, str]] = ()) -> bytes:
     body = json.dumps(document, separators=(",", ":")).encode() + b"\n"
     return bytes(_Response(status, (("content-type", "application/json"), *headers), body))
+
+
+def file_response(body: bytes, content_type: str, headers: Sequence[tuple[str, str]] = ()) -> bytes:
+    return bytes(_Response(200, (("content-type", content_type), *headers), body))
 
 
 def error_response(error: HttpError) -> bytes:

@@ -1,0 +1,101 @@
+"""The call page in a real browser: it speaks, shows captions, plays audio, and stops when it is interrupted."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clients.wav_files import write_wav
+from perf.fleet import local_fleet
+from runtime.engines.hibari import HibariSynthesizer
+from runtime.engines.worker import WorkerPool
+from tests.support.chromium import CHROMIUM, chromium_page
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.models,
+    pytest.mark.anyio,
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not CHROMIUM and "CI" not in os.environ, reason="no Chromium: apt-get install chromium"),
+]
+_RATE_HZ = 24_000
+_METER = """
+(() => {
+  const meter = window.call.output.context.createAnalyser();
+  meter.fftSize = 2048;
+  window.call.output.connect(meter);
+  window.heard = { loud: 0, silent: 0, peak: 0 };
+  const block = new Float32Array(meter.fftSize);
+  window.setInterval(() => {
+    meter.getFloatTimeDomainData(block);
+    for (const value of block) {
+      if (Math.abs(value) > 0.01) window.heard.loud++; else window.heard.silent++;
+      window.heard.peak = Math.max(window.heard.peak, Math.abs(value));
+    }
+  }, 40);
+  window.interruptions = [];
+  window.call.addEventListener('interrupted', ({ detail }) => window.interruptions.push(detail));
+  return true;
+})()
+"""
+_CAPTIONS = "[...document.querySelectorAll('#captions li')].map((line) => [line.className.split(' ')[0], line.textContent])"
+
+
+def _microphone(file: Path) -> None:
+    """Two sentences, the second while the agent still speaks; silence around them."""
+    with closing(WorkerPool(1, 4)) as pool:
+        voice = HibariSynthesizer(pool)
+        story = voice.speak("Please tell me a long story.")
+        stop = voice.speak("Please stop now because I have another question for you.")
+    quiet = np.zeros(_RATE_HZ, np.int16)
+    write_wav(file, np.concatenate([quiet, story, *[quiet] * 6, stop, *[quiet] * 20]), _RATE_HZ)
+
+
+async def test_a_person_talks_to_the_agent(
+    from_wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # requirements V2, O3
+    assert CHROMIUM, "apt-get install chromium"
+    microphone = tmp_path / "microphone.wav"
+    _microphone(microphone)
+    ports = ["--public-port", "0", "--operator-port", "0", "--control-port", "0"]
+    agent = ["--agent", "story_agent:StoryAgent"]
+    (tmp_path / "story_agent.py").write_text(_AGENT)
+    monkeypatch.setenv("PYTHONPATH", f"{from_wheel}{os.pathsep}{tmp_path}")
+    async with (
+        local_fleet(1, tmp_path, balancer_arguments=ports, runtime_arguments=agent) as fleet,
+        chromium_page(f"{fleet.public}/call", microphone) as page,
+    ):
+        await page.run("document.getElementById('start').click()")
+        await page.until("window.call && window.call.output !== undefined")
+        await page.run(_METER)
+        await page.until(f"{_CAPTIONS}.some(([who, text]) => who === 'caller' && /story/i.test(text))")
+        await page.until(f"{_CAPTIONS}.some(([who, text]) => who === 'agent' && /switchboard/i.test(text))")
+        await page.until("window.heard.loud > 24000", 30)  # a second's worth of sound that is no silence
+        assert await page.run("window.heard.peak") > 0.05
+        (interruption, *_) = await page.until("window.interruptions.length > 0 && window.interruptions", 30)
+        assert 500 < interruption["playedMs"] < 20_000
+        await page.until(f"{_CAPTIONS}.some(([who, text]) => who === 'agent' && /another question/i.test(text))", 30)
+        captions = await page.run(_CAPTIONS)
+        assert [who for who, _ in captions][:2] == ["caller", "agent"]
+        assert await page.run("document.getElementById('note').textContent") == ""
+        await page.run("document.getElementById('stop').click()")
+        await page.until("document.getElementById('state').textContent === 'ended'")
+        await fleet.wait_for("the session ended", lambda told: told["books"]["ended"] == {"closed_by_caller": 1}, 20)
+
+
+_AGENT = """
+class StoryAgent:
+    name = "story"
+    tools = ()
+
+    async def reply(self, turn):
+        if "story" in turn.text.lower():
+            for _ in range(8):
+                yield "Once there was a switchboard with a hundred lines, and at each line somebody waited for an answer. "
+        else:
+            yield f"You said: {turn.text}"
+"""
