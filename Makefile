@@ -97,7 +97,7 @@ bench: $(READY) ## decision time and relay cost, as JSON
 	@$(BIN)/python -m perf.bench.relay --json
 
 bench-voice: $(READY) ## turn latency, CPU and memory per call with real models, as JSON
-	@$(BIN)/python -m perf.bench.voice --json $(ARGS)
+	@$(BIN)/python -m perf.voice --json $(ARGS)
 
 all: lint types test ## what CI runs
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from perf.bench.voice_figures import percentile
 from perf.locust.record import Outcome, SessionRecord
+from perf.percentile import percentile
 
 __all__ = [
     "FleetSample",

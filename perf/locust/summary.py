@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from perf.bench.voice_figures import percentile
 from perf.locust.committed import Assignments, judge_assignments, priced_cpu_s
 from perf.locust.figures import FleetSample, Settled, callers_told, distribution, residue, startup_percentile_ms, unexplained
 from perf.locust.options import SoakOptions
 from perf.locust.record import Outcome, SessionRecord
+from perf.percentile import percentile
 from perf.targets import Target, all_met, as_json
 
 __all__ = ["Run", "summarise"]

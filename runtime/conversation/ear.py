@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import soxr
 
-from runtime.dialogue.endpointing import PAUSE_MS, Endpointer, Paused, SpeechBegan, SpokeOn, TurnEnded
+from runtime.dialogue.endpointing import PAUSE_MS, Endpointer, OnsetRule, Paused, SpeechBegan, SpokeOn, TurnEnded
 from runtime.dialogue.session_settings import ServerVad, SessionSettings
 from runtime.engines.errors import EngineBusy
 from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, Samples, VoiceActivityDetector
@@ -112,8 +112,8 @@ class Ear:
         self._rest = joined[whole:]
         return [joined[start : start + VAD_FRAME_SAMPLES] for start in range(0, whole, VAD_FRAME_SAMPLES)]
 
-    async def hear(self, frame: Samples, onset_ms: float) -> HeardEvent | None:
-        """Takes the next frame. `onset_ms`: how much voiced audio counts as a beginning of speech."""
+    async def hear(self, frame: Samples, rule: OnsetRule = OnsetRule.SURE) -> HeardEvent | None:
+        """Takes the next frame. `rule`: what counts as a beginning of speech."""
         self._frame += 1
         self._frames.append(frame)
         self._arrivals_ns.append(self._clock.now_ns())
@@ -123,7 +123,7 @@ class Ear:
             return None
         with suppress(EngineBusy):  # then the last belief holds for one more frame: better than a call that ends
             self._belief = await self._stream.speech_ratio(frame)
-        endpoint = self.endpointer.hear(self._belief, onset_ms)
+        endpoint = self.endpointer.hear(self._belief, rule)
         if self.endpointer.last_voiced_frame == self._frame:
             self._voiced_until_ns = self._clock.now_ns()
         match endpoint:

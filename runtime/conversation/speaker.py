@@ -155,6 +155,11 @@ class Speaker:
         self._last = None
         return answered
 
+    @property
+    def is_reversible(self) -> bool:
+        """Whether the running reply may still be taken back."""
+        return self.reply is not None and self.reply.is_reversible and self.reply.mouth.heard_ms() < REVERSIBLE_MS
+
     def belongs_to_the_turn(self, onset: Onset) -> bool:
         """Whether speech that began then belongs to the turn that the running reply answers."""
         if self.reply is None or not self.reply.is_reversible:

@@ -33,22 +33,17 @@ from runtime.dialogue.agent_events import (
 )
 from runtime.dialogue.caller_events import RequestReply
 from runtime.dialogue.context import Context
+from runtime.dialogue.endpointing import OnsetRule
 from runtime.dialogue.items import Items
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.silent_caller import SilentCaller
 from runtime.dialogue.turn_table import Action, Floor, Happening
-from runtime.dialogue.words_hint import is_backchannel, is_left_open
+from runtime.dialogue.words_hint import is_backchannel, silence_factor
 
 __all__ = ["TurnTaker"]
 
-_ONSET_MS: Final = 96.0
-"""Voiced audio that counts as a beginning of speech while the agent is silent: three frames, so that a click does not."""
-_HOLD_MS: Final = 160.0
-"""The same while the agent speaks: held about 200 ms after the voice began, since the detector is sure a frame later."""
 _PROOF_MS: Final = 608.0
 """Voice over the agent that is an interruption whatever it says: "uh-huh" and "okay" are shorter."""
-_LEFT_OPEN_FACTOR: Final = 1.6
-"""A sentence that is left open makes the silence that ends the turn so much longer."""
 _SHORTEST_QUESTIONABLE_MS: Final = 1_000
 """Without words, anything shorter is a cough or a click that no agent should ask about."""
 
@@ -91,7 +86,7 @@ class TurnTaker:
     async def hear(self, pcm: bytes) -> None:
         """Takes more of the caller's audio."""
         for frame in self._ear.feed(pcm):
-            heard = await self._ear.hear(frame, _HOLD_MS if self._floor is Floor.SPEAKING else _ONSET_MS)
+            heard = await self._ear.hear(frame, self._onset_rule)
             if heard is not None:
                 self._heard(heard)
             elif self._floor is Floor.INTERRUPTED and self._ear.endpointer.voiced_ms >= _PROOF_MS:
@@ -172,6 +167,12 @@ class TurnTaker:
         return self._keeper.floor
 
     @property
+    def _onset_rule(self) -> OnsetRule:
+        """A hold can be undone, so it need not be sure; a reply that is taken back is made anew, so that must be."""
+        is_holdable = self._floor is Floor.SPEAKING and not self.speaker.is_reversible
+        return OnsetRule.QUICK if is_holdable else OnsetRule.SURE
+
+    @property
     def _may_interrupt(self) -> bool:
         """Whether what the caller says moves the floor."""
         vad = self._settings.turn_detection
@@ -241,8 +242,7 @@ class TurnTaker:
             is_nothing = transcript.has_failed or is_backchannel(transcript.text or "")
             self._happen(Happening.DISPROVEN if is_nothing else Happening.PROVEN)
         elif self._floor is Floor.DECIDING and transcript.text:
-            if is_left_open(transcript.text):
-                self._ear.endpointer.hint(_LEFT_OPEN_FACTOR)
+            self._ear.endpointer.hint(silence_factor(transcript.text))
             if self._settings.wants_partials:
                 self._stage.emit(TranscriptPartial(self._items.open_id, transcript.text))
 

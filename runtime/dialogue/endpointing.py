@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 from runtime.dialogue.pauses import LearnedPauses
 from runtime.dialogue.session_settings import ServerVad
 
-__all__ = ["PAUSE_MS", "Endpoint", "Endpointer", "Paused", "SpeechBegan", "SpokeOn", "TurnEnded"]
+__all__ = ["PAUSE_MS", "Endpoint", "Endpointer", "OnsetRule", "Paused", "SpeechBegan", "SpokeOn", "TurnEnded"]
 
 PAUSE_MS: Final = 224.0
-"""Silence after which the words so far are worth having: most pauses between words are shorter, and a transcript that is begun
-then is there when the turn ends."""
+"""Least silence after which the words so far are worth having: most pauses between words are shorter, and a transcript that is
+begun then is there when the turn ends."""
 _BLIP_MS: Final = 64.0
 """Voice within a pause that is shorter is a click, and ends neither the pause nor the wait."""
 _HYSTERESIS: Final = 0.15
+_AHEAD_MS: Final = 288.0
+"""Before the turn may end: time for the words to come. A caller who pauses long is not transcribed at each short pause."""
+_LONGEST_FACTOR: Final = 1.6
+"""Of the configured silence, whatever pauses and words say: a caller who is done waits no longer."""
+_SURE_MS: Final = 96.0
+"""Three frames in a row, so that a click begins no turn."""
+_QUICK_FRAMES: Final = 3
+_QUICK_EVIDENCE: Final = 1.8
+"""Beliefs summed over the last three frames: two that are almost certain, or three of 0.6. On recorded speech that is 110 ms
+after the onset (median; 95th percentile 227 ms), where three voiced frames in a row are 140 and 250 ms."""
+
+
+class OnsetRule(StrEnum):
+    """What counts as a beginning of speech."""
+
+    SURE = "sure"
+    """96 ms of voice in a row: a turn begins, and what begins is told."""
+    QUICK = "quick"
+    """The first good evidence: what follows from it can be undone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +72,9 @@ Endpoint: TypeAlias = SpeechBegan | Paused | SpokeOn | TurnEnded
 class Endpointer:
     """Hysteresis over voiced frames, and a wait that fits the caller.
 
-    Speech begins after `onset_ms` of voiced frames in a row (a short dip below the threshold, down to `threshold - 0.15`, does
-    not break the row). It has paused after `PAUSE_MS`; the turn ends after the settings' silence, which adapts to the caller's
-    pauses where the settings allow it, and may be stretched or shortened for the present pause by `hint`. Frames are `frame_ms`
+    Speech begins by one of two rules; a short dip below the threshold, down to `threshold - 0.15`, is still voice. It has paused
+    after `PAUSE_MS`; the turn ends after the settings' silence, which adapts to the caller's pauses where the settings allow it,
+    and may be stretched or shortened for the present pause by `hint`. Frames are `frame_ms`
     long and come in order.
 
     Attributes:
@@ -71,6 +92,7 @@ class Endpointer:
         self._voiced = 0
         self._ended_at = -1
         self._factor = 1.0
+        self._beliefs: deque[float] = deque(maxlen=_QUICK_FRAMES)
         self.configure(vad)
 
     def configure(self, vad: ServerVad) -> None:
@@ -99,9 +121,10 @@ class Endpointer:
         if self._is_paused:
             self._factor = factor
 
-    def hear(self, speech_ratio: float, onset_ms: float) -> Endpoint | None:
-        """Takes the belief for the next frame; `onset_ms` may differ from frame to frame (longer while the agent speaks)."""
+    def hear(self, speech_ratio: float, rule: OnsetRule = OnsetRule.SURE) -> Endpoint | None:
+        """Takes the belief for the next frame; the rule may differ from frame to frame."""
         self._frame += 1
+        self._beliefs.append(speech_ratio)
         threshold = self._settings.threshold
         if speech_ratio < (threshold - _HYSTERESIS if self._row or self._is_speech else threshold):
             self._row = 0
@@ -109,7 +132,7 @@ class Endpointer:
         self._row += 1
         if not self._is_speech:
             self._last_voiced = self._frame
-            if self._row * self._frame_ms < onset_ms:
+            if not self._has_begun(rule):
                 return None
             self._is_speech = True
             self._voiced = self._row
@@ -145,14 +168,21 @@ class Endpointer:
     def silence_ms(self) -> float:
         """The silence that ends the turn as things stand."""
         configured_ms = self._settings.silence_duration_ms
-        return self.pauses.silence_ms(configured_ms) * self._factor if self._settings.is_adaptive else configured_ms
+        if not self._settings.is_adaptive:
+            return configured_ms
+        return min(_LONGEST_FACTOR * configured_ms, self.pauses.silence_ms(configured_ms) * self._factor)
+
+    def _has_begun(self, rule: OnsetRule) -> bool:
+        if rule is OnsetRule.QUICK and sum(self._beliefs) >= _QUICK_EVIDENCE:
+            return True
+        return self._row * self._frame_ms >= _SURE_MS
 
     def _silent(self) -> Endpoint | None:
         # Rounded as one counts frames: half a frame of silence is none.
         silent_ms = (self._frame - self._last_voiced) * self._frame_ms + self._frame_ms / 2
         if silent_ms >= self.silence_ms():
             return self._end()
-        if silent_ms >= PAUSE_MS and not self._is_paused:
+        if silent_ms >= max(PAUSE_MS, self.silence_ms() - _AHEAD_MS) and not self._is_paused:
             self._is_paused = True
             return Paused(self._last_voiced)
         return None

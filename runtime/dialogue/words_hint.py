@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["is_backchannel", "is_left_open"]
+__all__ = ["is_backchannel", "silence_factor"]
 
 _WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?")
 _OPEN_TEXT: Final = (
@@ -15,6 +15,11 @@ _OPEN_TEXT: Final = (
 _OPEN: Final = frozenset(_OPEN_TEXT.split())
 """Words that hardly ever end an utterance."""
 _OPEN_MARKS: Final = (",", "-", "–", "—", "...", "…", ":")
+_CLOSED_MARKS: Final = (".", "?", "!")
+_FEWEST_WORDS: Final = 3
+"""A recogniser ends a single word with a full stop too."""
+_LEFT_OPEN: Final = 1.6
+_SENTENCE: Final = 0.8
 _BACKCHANNEL_TEXT: Final = (
     "ah aha alright cool good great hm hmm hum huh i it got mhm mm mmhmm mmm oh ok okay really right see sure uh um wow yeah "
     "yep yup"
@@ -23,17 +28,20 @@ _BACKCHANNEL: Final = frozenset(_BACKCHANNEL_TEXT.split())
 _MOST_WORDS: Final = 3
 
 
-def is_left_open(text: str) -> bool:
-    """Whether the text ends as no complete utterance does: in a comma or dash, or in a word that wants another.
+def silence_factor(text: str) -> float:
+    """How much longer or shorter the silence should be that makes this text a turn.
 
-    >>> is_left_open("I would like a table for"), is_left_open("On Friday,"), is_left_open("On Friday.")
-    (True, True, False)
+    Longer where it ends as no complete utterance does: in a comma or dash, or in a word that wants another. Shorter where it is
+    a whole sentence of some words.
+
+    >>> silence_factor("I would like a table for"), silence_factor("On Friday,"), silence_factor("A table for four, please.")
+    (1.6, 1.6, 0.8)
     """
     bare = text.rstrip()
-    if bare.endswith(_OPEN_MARKS):
-        return True
     words = _WORD.findall(bare.lower())
-    return bool(words) and words[-1] in _OPEN
+    if bare.endswith(_OPEN_MARKS) or (words and words[-1] in _OPEN):
+        return _LEFT_OPEN
+    return _SENTENCE if bare.endswith(_CLOSED_MARKS) and len(words) >= _FEWEST_WORDS else 1.0
 
 
 def is_backchannel(text: str) -> bool:

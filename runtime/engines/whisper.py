@@ -6,6 +6,7 @@ fetched: front end and detokeniser are ours, so neither a hub client nor a token
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from runtime.engines.model_files import find_model, import_engine
 from runtime.engines.ports import INPUT_RATE_HZ, RecognizedSpeech, Samples, Urgency
 from runtime.engines.worker import WorkerPool, transcript_priority
 
-__all__ = ["WhisperRecognizer"]
+__all__ = ["WhisperRecognizer", "repeats_itself"]
 
 _MODEL: Final = "whisper tiny.en"
 _SHA256: Final = "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
@@ -25,16 +26,28 @@ _LONGEST_S: Final = 30
 # The encoder need not see 30 s for 3 s of speech: its cost falls about four times and the word error rate stays (measured).
 # In a short window the decoder repeats short utterances without end. How short depends on the silence around the words: of 120
 # decodes of five short recordings with 0-0.8 s of silence in front and behind, 20 went wrong at 10 s, 4 at 12 s, none at 14 s.
-_SHORTEST_WINDOW_S: Final = 14
+# What repeats itself is seen by that, and decoded again in a longer window.
+_SHORTEST_WINDOW_S: Final = 12
+_SECOND_WINDOW_S: Final = 18
 _WINDOW_MARGIN_S: Final = 2
 _TOKENS_PER_S: Final = 8
 _SPARE_TOKENS: Final = 8
 _NO_SPEECH_LIMIT: Final = 0.6
 """Silence and noise, which otherwise come out as "you" or a whole sentence, measured 0.88-0.99."""
 _BEAM: Final = 3
-"""Of 40 decodes of the demo's recordings, words wrong and CPU: 7.0 % and 171 ms with 3; 8.5 % and 193 ms with 5, the reference's
-default; 9.2 % and 166 ms with 1 (greedy search), which repeats itself sooner."""
+"""Of 40 first decodes of the demo's recordings, words wrong and CPU: 7.2 % and 153 ms with 3; 9.0 % and 178 ms with 5, the
+reference's default. One (greedy search) saves little more and repeats itself sooner."""
 _SHORTEST_SAMPLES: Final = INPUT_RATE_HZ // 10
+
+
+def repeats_itself(tokens: Sequence[str]) -> bool:
+    """Whether the whole is one stretch of at least two tokens, said twice or more, the last time maybe not to its end.
+
+    >>> repeats_itself("10 of clubs 10 of clubs 10 of".split()), repeats_itself("no no".split())
+    (True, False)
+    """
+    longest = len(tokens) // 2
+    return any(all(tokens[at] == tokens[at + period] for at in range(len(tokens) - period)) for period in range(2, longest + 1))
 
 
 class WhisperRecognizer:
@@ -72,9 +85,12 @@ class WhisperRecognizer:
         """What `recognize` does, blocking; may run in several threads at once."""
         seconds = samples.size / INPUT_RATE_HZ
         most_tokens = int(seconds * _TOKENS_PER_S) + _SPARE_TOKENS
-        result = self._decode(samples, max(_SHORTEST_WINDOW_S, seconds + _WINDOW_MARGIN_S), most_tokens)
-        if len(result.sequences[0]) >= most_tokens:  # it found no end, so it repeats itself: the full window cures that
-            result = self._decode(samples, _LONGEST_S, most_tokens)
+        for window_s in (_SHORTEST_WINDOW_S, _SECOND_WINDOW_S, _LONGEST_S):
+            result = self._decode(samples, max(window_s, seconds + _WINDOW_MARGIN_S), most_tokens)
+            tokens = result.sequences[0]
+            # Where it found no end it repeats itself; a longer window cures that.
+            if len(tokens) < most_tokens and not repeats_itself(tokens):
+                break
         no_speech = float(result.no_speech_prob)
         text = "" if no_speech > _NO_SPEECH_LIMIT else detokenize(result.sequences[0]).strip()
         return RecognizedSpeech(text=text, no_speech_ratio=no_speech)

@@ -25,7 +25,7 @@ def _pcm(seconds: float, level: int, rate_hz: int = 24_000) -> bytes:
 
 
 async def _hear(ear: Ear, pcm: bytes) -> list[HeardEvent]:
-    heard = [await ear.hear(frame, 96) for frame in ear.feed(pcm)]
+    heard = [await ear.hear(frame) for frame in ear.feed(pcm)]
     return [event for event in heard if event is not None]
 
 

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.dialogue.endpointing import Endpointer, Paused, SpeechBegan, SpokeOn, TurnEnded
+from runtime.dialogue.endpointing import Endpointer, OnsetRule, Paused, SpeechBegan, SpokeOn, TurnEnded
 from runtime.dialogue.session_settings import ServerVad
 
 _MS = 32.0
 
 
-def _hear(ratios: list[float], silence_ms: int = 128, onset_ms: float = 96.0) -> list[tuple[int, object]]:
+def _hear(ratios: list[float], silence_ms: int = 128, rule: OnsetRule = OnsetRule.SURE) -> list[tuple[int, object]]:
     endpointer = Endpointer(ServerVad(silence_duration_ms=silence_ms), _MS)
-    heard = ((frame, endpointer.hear(ratio, onset_ms)) for frame, ratio in enumerate(ratios))
+    heard = ((frame, endpointer.hear(ratio, rule)) for frame, ratio in enumerate(ratios))
     return [(frame, endpoint) for frame, endpoint in heard if endpoint is not None]
 
 
@@ -35,17 +35,25 @@ def test_table(ratios: list[float], expected: list[tuple[int, object]]) -> None:
     assert _hear(ratios) == expected
 
 
-def test_a_longer_onset_is_asked_for_while_the_agent_speaks() -> None:
-    ratios = [0.9] * 4 + [0.0] * 10
-    assert _hear(ratios, onset_ms=192.0) == []
-    assert _hear(ratios, onset_ms=96.0)
+@pytest.mark.parametrize(
+    ("ratios", "at"),
+    [
+        ([0.0, 0.95, 0.95], 2),  # two that are almost certain
+        ([0.0, 0.6, 0.65, 0.65], 3),  # three that are likely
+        ([0.0, 0.9, 0.3, 0.3, 0.9], None),  # a click, and another
+        ([0.0, 1.0, 0.0, 0.0, 1.0], None),
+    ],
+)
+def test_the_quick_rule_goes_by_evidence(ratios: list[float], at: int | None) -> None:
+    heard = _hear(ratios, rule=OnsetRule.QUICK)
+    assert [frame for frame, _ in heard] == ([] if at is None else [at])
 
 
 def test_finish_ends_open_speech_and_only_that() -> None:
     endpointer = Endpointer(ServerVad(), _MS)
     assert endpointer.finish() is None
     for _ in range(5):
-        endpointer.hear(0.9, 96.0)
+        endpointer.hear(0.9)
     assert endpointer.finish() == TurnEnded(4, 4)
     assert endpointer.finish() is None
 
@@ -72,12 +80,12 @@ def test_a_hint_stretches_the_present_pause_only() -> None:
     ends = []
     for factor in (2.0, 1.0):
         for frame, ratio in enumerate([0.9] * 3 + [0.0] * 30):
-            endpoint = endpointer.hear(ratio, 96.0)
+            endpoint = endpointer.hear(ratio)
             if isinstance(endpoint, Paused):
                 endpointer.hint(factor)
             if isinstance(endpoint, TurnEnded):
                 ends.append(frame - 2)
-    assert ends == [20, 10]
+    assert ends == [16, 10]  # twice as long is more than is allowed: 1.6 times
 
 
 def test_a_client_that_fixes_the_silence_gets_just_that() -> None:
@@ -90,13 +98,13 @@ def test_a_client_that_fixes_the_silence_gets_just_that() -> None:
 def test_voice_over_the_agent_is_counted_without_its_pauses() -> None:
     endpointer = Endpointer(ServerVad(), _MS)
     for ratio in [0.9] * 4 + [0.0] * 5 + [0.9] * 4:
-        endpointer.hear(ratio, 96.0)
+        endpointer.hear(ratio)
     assert endpointer.voiced_ms == 8 * _MS
 
 
 def test_a_turn_that_was_cut_off_is_learned_from() -> None:
     endpointer = Endpointer(ServerVad(silence_duration_ms=320), _MS)
     for ratio in [0.9] * 3 + [0.0] * 13 + [0.9] * 3:
-        endpointer.hear(ratio, 96.0)
+        endpointer.hear(ratio)
     endpointer.was_cut_off(16)
     assert endpointer.silence_ms() == pytest.approx(13 * _MS * 1.1)
