@@ -23,6 +23,8 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as websocket_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from clients.refusals import CallFailed, CallRefused, refused
+
 __all__ = ["RATE_HZ", "Call", "CallFailed", "CallRefused", "connect"]
 
 RATE_HZ: Final = 24_000
@@ -30,29 +32,6 @@ RATE_HZ: Final = 24_000
 _FRAME_SAMPLES: Final = RATE_HZ // 50
 _CONNECT_S: Final = 15.0
 _LONGEST_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-
-
-class CallFailed(Exception):
-    """The server could not be reached, or the connection broke; the text says where and why."""
-
-
-class CallRefused(CallFailed):
-    """The server answered, and gave no place.
-
-    Attributes:
-        status: the HTTP status.
-        code: the stable reason.
-        retry_after_s: when to try again; 0: not said.
-        runtimes: each runtime's reason, where a balancer answered.
-    """
-
-    def __init__(self, status: int, code: str, message: str, retry_after_s: float, runtimes: list[dict[str, Any]]) -> None:
-        self.status = status
-        self.code = code
-        self.retry_after_s = retry_after_s
-        self.runtimes = runtimes
-        each = "".join(f"; {runtime['runtime_id']}: {runtime['reason']} ({runtime['detail']})" for runtime in runtimes)
-        super().__init__(f"refused with HTTP {status} ({code}): {message}{each}")
 
 
 class Call:
@@ -123,7 +102,7 @@ async def connect(url: str, agent: str = "", session_id: str = "") -> AsyncItera
             target, compression=None, open_timeout=_CONNECT_S, max_size=_LONGEST_MESSAGE_BYTES, proxy=None
         )
     except InvalidStatus as error:
-        raise _refused(error) from error
+        raise refused(error) from error
     except (OSError, TimeoutError, WebSocketException) as error:
         raise CallFailed(f"cannot open a call at {url}: {str(error) or type(error).__name__}") from error
     try:
@@ -131,15 +110,3 @@ async def connect(url: str, agent: str = "", session_id: str = "") -> AsyncItera
     finally:
         with anyio.move_on_after(5.0, shield=True):
             await connection.close()
-
-
-def _refused(error: InvalidStatus) -> CallRefused:
-    response = error.response
-    code, message, runtimes = "refused", "", []
-    try:
-        body = json.loads(response.body or b"{}")["error"]
-        code, message, runtimes = str(body["code"]), str(body["message"]), list(body.get("runtimes", ()))
-    except (ValueError, KeyError, TypeError):
-        message = f"the server answered {response.status_code} {response.reason_phrase}"
-    retry_after_s = response.headers.get("Retry-After", "0")
-    return CallRefused(response.status_code, code, message, float(retry_after_s) if retry_after_s.isdigit() else 0.0, runtimes)

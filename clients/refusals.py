@@ -1,0 +1,46 @@
+"""How a call fails to come about, or breaks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from websockets.exceptions import InvalidStatus
+
+__all__ = ["CallFailed", "CallRefused", "refused"]
+
+
+class CallFailed(Exception):
+    """The server could not be reached, or the connection broke; the text says where and why."""
+
+
+class CallRefused(CallFailed):
+    """The server answered, and gave no place.
+
+    Attributes:
+        status: the HTTP status.
+        code: the stable reason.
+        retry_after_s: when to try again; 0: not said.
+        runtimes: each runtime's reason, where a balancer answered.
+    """
+
+    def __init__(self, status: int, code: str, message: str, retry_after_s: float, runtimes: list[dict[str, Any]]) -> None:
+        self.status = status
+        self.code = code
+        self.retry_after_s = retry_after_s
+        self.runtimes = runtimes
+        each = "".join(f"; {runtime['runtime_id']}: {runtime['reason']} ({runtime['detail']})" for runtime in runtimes)
+        super().__init__(f"refused with HTTP {status} ({code}): {message}{each}")
+
+
+def refused(error: InvalidStatus) -> CallRefused:
+    """What an upgrade was answered instead."""
+    response = error.response
+    code, message, runtimes = "refused", "", []
+    try:
+        body = json.loads(response.body or b"{}")["error"]
+        code, message, runtimes = str(body["code"]), str(body["message"]), list(body.get("runtimes", ()))
+    except (ValueError, KeyError, TypeError):
+        message = f"the server answered {response.status_code} {response.reason_phrase}"
+    retry_after_s = response.headers.get("Retry-After", "0")
+    return CallRefused(response.status_code, code, message, float(retry_after_s) if retry_after_s.isdigit() else 0.0, runtimes)
