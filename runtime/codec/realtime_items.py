@@ -19,6 +19,7 @@ _TEXT_PARTS: Final = {
     Role.AGENT: ("output_text", "text"),
 }
 _LONGEST_ID: Final = 64
+_LONGEST_CALL_ID: Final = 256
 
 
 def created_item(event: Mapping[str, Any], event_id: str, memory: RealtimeMemory) -> Sequence[CallerEvent]:
@@ -83,10 +84,14 @@ def _output(item: Mapping[str, Any], item_id: str, event_id: str, memory: Realti
 def _call(item: Mapping[str, Any], item_id: str, event_id: str, memory: RealtimeMemory) -> CallerEvent:
     """A call of an earlier session, told for the record."""
     call_id, name, arguments = item.get("call_id"), item.get("name"), item.get("arguments")
-    for field, value in (("call_id", call_id), ("name", name), ("arguments", arguments)):
-        if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+    for field, value, longest in (
+        ("call_id", call_id, _LONGEST_CALL_ID),
+        ("name", name, _LONGEST_CALL_ID),
+        ("arguments", arguments, LONGEST_TEXT),
+    ):
+        if not isinstance(value, str) or len(value) > longest:
             where = f"item.{field}"
-            return Invalid("invalid_value", f"{where}; allowed: text of at most {LONGEST_TEXT} characters", event_id, where)
+            return Invalid("invalid_value", f"{where}; allowed: text of at most {longest} characters", event_id, where)
     assert isinstance(call_id, str)
     memory.call_known(call_id)
     kept = {"id": item_id or f"item_{call_id[:_LONGEST_ID]}", "object": "realtime.item", "type": "function_call"}
