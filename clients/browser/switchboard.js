@@ -46,6 +46,7 @@ export class Call extends EventTarget {
       await Promise.all(["microphone.js", "playback.js"].map((name) => this.#context.audioWorklet.addModule(new URL(name, here))));
       await this.#context.resume();
       await this.#connect();
+      this.#send({ type: "session.update", session: { type: "realtime", audio: { input: { transcription: {} } } } }); // captions early
       const processorOptions = { rateHz: RATE_HZ };
       this.#microphone = new AudioWorkletNode(this.#context, "switchboard-microphone", { numberOfOutputs: 0, processorOptions });
       this.#microphone.port.onmessage = ({ data }) => this.#append(data);

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias
 
 from protos.switchboard.v1 import voice_pb2 as pb
 from runtime.dialogue.session_settings import (
@@ -23,12 +24,32 @@ LONGEST_TEXT: Final = 16 * 1024
 _MOST_TOOLS: Final = 128
 _LONGEST_TOOLS: Final = 128 * 1024
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_VadField: TypeAlias = Literal[
+    "threshold",
+    "prefix_padding_ms",
+    "silence_duration_ms",
+    "creates_response",
+    "interrupts_response",
+    "adapts",
+    "idle_timeout_ms",
+]
 _NUMBERS: Final[Mapping[AudioEncoding, pb.AudioEncoding.ValueType]] = {
     AudioEncoding.PCM16: pb.AUDIO_ENCODING_PCM16,
     AudioEncoding.MULAW: pb.AUDIO_ENCODING_MULAW,
     AudioEncoding.ALAW: pb.AUDIO_ENCODING_ALAW,
 }
 _ENCODINGS: Final[Mapping[int, AudioEncoding]] = {number: encoding for encoding, number in _NUMBERS.items()}
+
+
+_VAD_FIELDS: Final[Mapping[_VadField, str]] = {
+    "threshold": "threshold",
+    "prefix_padding_ms": "prefix_padding_ms",
+    "silence_duration_ms": "silence_duration_ms",
+    "creates_response": "creates_response",
+    "interrupts_response": "interrupts_response",
+    "adapts": "is_adaptive",
+    "idle_timeout_ms": "idle_timeout_ms",
+}
 
 
 class BrokenContract(ValueError):
@@ -54,27 +75,20 @@ def settings_from(config: pb.SessionConfig, default_agent: str) -> SessionSettin
         turn_detection=_turn_detection(config),
         instructions=config.instructions,
         speaks=not config.text_only,
+        wants_partials=config.partial_transcripts,
         tools=_tools(config),
         metadata=dict(config.metadata),
     )
 
 
 def _turn_detection(config: pb.SessionConfig) -> ServerVad | None:
-    wanted, default = config.turn_detection, ServerVad()
+    wanted = config.turn_detection
     if wanted.off:
         return None
+
+    given = {theirs: getattr(wanted, ours) for ours, theirs in _VAD_FIELDS.items() if wanted.HasField(ours)}
     try:
-        return ServerVad(
-            threshold=wanted.threshold if wanted.HasField("threshold") else default.threshold,
-            prefix_padding_ms=wanted.prefix_padding_ms if wanted.HasField("prefix_padding_ms") else default.prefix_padding_ms,
-            silence_duration_ms=(
-                wanted.silence_duration_ms if wanted.HasField("silence_duration_ms") else default.silence_duration_ms
-            ),
-            creates_response=wanted.creates_response if wanted.HasField("creates_response") else default.creates_response,
-            interrupts_response=(
-                wanted.interrupts_response if wanted.HasField("interrupts_response") else default.interrupts_response
-            ),
-        )
+        return replace(ServerVad(), **given)
     except OutOfRange as error:
         raise BrokenContract(f"config.turn_detection.{error}") from None
 

@@ -68,8 +68,9 @@ def _ga_session(session: Mapping[str, Any]) -> Wire:
         wanted = flat.pop(f"{side}_audio_format", None)
         if wanted is not None:
             audio[side]["format"] = _FORMATS.get(wanted, {"type": wanted}) if isinstance(wanted, str) else {"type": str(wanted)}
-    if "turn_detection" in flat:
-        audio["input"]["turn_detection"] = flat.pop("turn_detection")
+    for ours, theirs in (("turn_detection", "turn_detection"), ("transcription", "input_audio_transcription")):
+        if theirs in flat:
+            audio["input"][ours] = flat.pop(theirs)
     return {**flat, "audio": audio}
 
 

@@ -73,6 +73,8 @@ def merged(session: RealtimeSession, update: Mapping[str, Any]) -> RealtimeSessi
     listening = part_of(audio, "session.audio.input", "input")
     if "turn_detection" in listening:
         changes["turn_detection"] = _turn_detection(settings.turn_detection, listening)
+    if "transcription" in listening:
+        changes["wants_partials"] = listening["transcription"] is not None
     declared = session.declared if update.get("tools") is None else tools_from(update["tools"], "session.tools")
     choice = session.tool_choice if update.get("tool_choice") is None else _tool_choice(update["tool_choice"])
     changes["tools"] = () if choice == "none" else declared
@@ -120,6 +122,8 @@ def _turn_detection(now: ServerVad | None, listening: Mapping[str, Any]) -> Serv
             silence_duration_ms=whole(wanted, _VAD_PATH, "silence_duration_ms", base.silence_duration_ms),
             creates_response=flag(wanted, _VAD_PATH, "create_response", base.creates_response),
             interrupts_response=flag(wanted, _VAD_PATH, "interrupt_response", base.interrupts_response),
+            is_adaptive=base.is_adaptive,
+            idle_timeout_ms=whole(wanted, _VAD_PATH, "idle_timeout_ms", 0),
         )
     except OutOfRange as error:
         raise InvalidSession(f"{_VAD_PATH}.{error.name}", error.value, error.allowed) from None
@@ -153,6 +157,7 @@ def shown(session_id: str, session: RealtimeSession) -> dict[str, Any]:
                     "silence_duration_ms": vad.silence_duration_ms,
                     "create_response": vad.creates_response,
                     "interrupt_response": vad.interrupts_response,
+                    "idle_timeout_ms": vad.idle_timeout_ms or None,
                 },
             },
             "output": {"format": shown_format(settings.output_format), "voice": "heart", "speed": 1.0},

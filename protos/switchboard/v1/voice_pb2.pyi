@@ -130,6 +130,7 @@ class SessionConfig(_message.Message):
     TURN_DETECTION_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
     TEXT_ONLY_FIELD_NUMBER: _builtins.int
+    PARTIAL_TRANSCRIPTS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """Caller's name for the session, 1-128 characters of [A-Za-z0-9_.:-]; empty: the server makes one."""
     agent: _builtins.str
@@ -138,6 +139,8 @@ class SessionConfig(_message.Message):
     """What the agent is told to be, for engines that take instructions. At most 16 KiB."""
     text_only: _builtins.bool
     """Replies come as text alone."""
+    partial_transcripts: _builtins.bool
+    """Transcripts of a turn are told before it is over, where there is time to make them."""
     @_builtins.property
     def input_format(self) -> Global___AudioFormat:
         """Required. A chunk in another format is refused with INVALID_ARGUMENT, never converted by guess."""
@@ -170,10 +173,11 @@ class SessionConfig(_message.Message):
         turn_detection: Global___TurnDetection | None = ...,
         tools: _abc.Iterable[Global___ClientTool] | None = ...,
         text_only: _builtins.bool = ...,
+        partial_transcripts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["input_format", b"input_format", "output_format", b"output_format", "turn_detection", b"turn_detection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "input_format", b"input_format", "instructions", b"instructions", "metadata", b"metadata", "output_format", b"output_format", "session_id", b"session_id", "text_only", b"text_only", "tools", b"tools", "turn_detection", b"turn_detection"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "input_format", b"input_format", "instructions", b"instructions", "metadata", b"metadata", "output_format", b"output_format", "partial_transcripts", b"partial_transcripts", "session_id", b"session_id", "text_only", b"text_only", "tools", b"tools", "turn_detection", b"turn_detection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -191,6 +195,8 @@ class TurnDetection(_message.Message):
     SILENCE_DURATION_MS_FIELD_NUMBER: _builtins.int
     CREATES_RESPONSE_FIELD_NUMBER: _builtins.int
     INTERRUPTS_RESPONSE_FIELD_NUMBER: _builtins.int
+    ADAPTS_FIELD_NUMBER: _builtins.int
+    IDLE_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     off: _builtins.bool
     """True: not at all. The client says `commit` and `respond`."""
     threshold: _builtins.float
@@ -203,6 +209,10 @@ class TurnDetection(_message.Message):
     """The agent answers by itself at the end of a turn. Default true."""
     interrupts_response: _builtins.bool
     """The caller's speech stops the agent. Default true."""
+    adapts: _builtins.bool
+    """That silence may follow the caller's own pauses and words. Default true."""
+    idle_timeout_ms: _builtins.int
+    """Silence of both sides after which the agent speaks to a caller who says nothing, 1000-600000 ms; 0: never. Default 0."""
     def __init__(
         self,
         *,
@@ -212,13 +222,19 @@ class TurnDetection(_message.Message):
         silence_duration_ms: _builtins.int | None = ...,
         creates_response: _builtins.bool | None = ...,
         interrupts_response: _builtins.bool | None = ...,
+        adapts: _builtins.bool | None = ...,
+        idle_timeout_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_creates_response", b"_creates_response", "_interrupts_response", b"_interrupts_response", "_prefix_padding_ms", b"_prefix_padding_ms", "_silence_duration_ms", b"_silence_duration_ms", "_threshold", b"_threshold", "creates_response", b"creates_response", "interrupts_response", b"interrupts_response", "prefix_padding_ms", b"prefix_padding_ms", "silence_duration_ms", b"silence_duration_ms", "threshold", b"threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_adapts", b"_adapts", "_creates_response", b"_creates_response", "_idle_timeout_ms", b"_idle_timeout_ms", "_interrupts_response", b"_interrupts_response", "_prefix_padding_ms", b"_prefix_padding_ms", "_silence_duration_ms", b"_silence_duration_ms", "_threshold", b"_threshold", "adapts", b"adapts", "creates_response", b"creates_response", "idle_timeout_ms", b"idle_timeout_ms", "interrupts_response", b"interrupts_response", "prefix_padding_ms", b"prefix_padding_ms", "silence_duration_ms", b"silence_duration_ms", "threshold", b"threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_creates_response", b"_creates_response", "_interrupts_response", b"_interrupts_response", "_prefix_padding_ms", b"_prefix_padding_ms", "_silence_duration_ms", b"_silence_duration_ms", "_threshold", b"_threshold", "creates_response", b"creates_response", "interrupts_response", b"interrupts_response", "off", b"off", "prefix_padding_ms", b"prefix_padding_ms", "silence_duration_ms", b"silence_duration_ms", "threshold", b"threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_adapts", b"_adapts", "_creates_response", b"_creates_response", "_idle_timeout_ms", b"_idle_timeout_ms", "_interrupts_response", b"_interrupts_response", "_prefix_padding_ms", b"_prefix_padding_ms", "_silence_duration_ms", b"_silence_duration_ms", "_threshold", b"_threshold", "adapts", b"adapts", "creates_response", b"creates_response", "idle_timeout_ms", b"idle_timeout_ms", "interrupts_response", b"interrupts_response", "off", b"off", "prefix_padding_ms", b"prefix_padding_ms", "silence_duration_ms", b"silence_duration_ms", "threshold", b"threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__adapts: _TypeAlias = _typing.Literal["adapts"]  # noqa: Y015
+    _WhichOneofArgType__adapts: _TypeAlias = _typing.Literal["_adapts", b"_adapts"]  # noqa: Y015
     _WhichOneofReturnType__creates_response: _TypeAlias = _typing.Literal["creates_response"]  # noqa: Y015
     _WhichOneofArgType__creates_response: _TypeAlias = _typing.Literal["_creates_response", b"_creates_response"]  # noqa: Y015
+    _WhichOneofReturnType__idle_timeout_ms: _TypeAlias = _typing.Literal["idle_timeout_ms"]  # noqa: Y015
+    _WhichOneofArgType__idle_timeout_ms: _TypeAlias = _typing.Literal["_idle_timeout_ms", b"_idle_timeout_ms"]  # noqa: Y015
     _WhichOneofReturnType__interrupts_response: _TypeAlias = _typing.Literal["interrupts_response"]  # noqa: Y015
     _WhichOneofArgType__interrupts_response: _TypeAlias = _typing.Literal["_interrupts_response", b"_interrupts_response"]  # noqa: Y015
     _WhichOneofReturnType__prefix_padding_ms: _TypeAlias = _typing.Literal["prefix_padding_ms"]  # noqa: Y015
@@ -228,7 +244,11 @@ class TurnDetection(_message.Message):
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
     _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__adapts) -> _WhichOneofReturnType__adapts | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__creates_response) -> _WhichOneofReturnType__creates_response | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__idle_timeout_ms) -> _WhichOneofReturnType__idle_timeout_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__interrupts_response) -> _WhichOneofReturnType__interrupts_response | None: ...
     @_typing.overload

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from runtime.codec.realtime_session import RealtimeSession, merged, shown
+from runtime.codec.realtime_session import InvalidSession, RealtimeSession, merged, shown
 from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, ClientTool, ServerVad, SessionSettings
 
 
@@ -20,9 +22,24 @@ from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, Client
     ],
 )
 def test_shown_settings_merge_into_themselves(settings: SessionSettings) -> None:
-    session = RealtimeSession(settings, settings.tools)
+    session = RealtimeSession(replace(settings, wants_partials=True), settings.tools)  # transcription is shown, and so asked for
     assert merged(RealtimeSession(SessionSettings("a")), shown("s", session)) == session
 
 
 def test_pcm_echoes_rate_24000_only() -> None:
     assert shown("s", RealtimeSession(SessionSettings("a")))["audio"]["input"]["format"] == {"type": "audio/pcm", "rate": 24_000}
+
+
+def test_whoever_asks_for_transcription_gets_the_words_early() -> None:
+    session = RealtimeSession(SessionSettings("a"))
+    assert not session.settings.wants_partials
+    asked = merged(session, {"audio": {"input": {"transcription": {"model": "whisper-1"}}}})
+    assert asked.settings.wants_partials
+    assert not merged(asked, {"audio": {"input": {"transcription": None}}}).settings.wants_partials
+
+
+def test_the_wait_for_a_silent_caller_is_a_setting() -> None:
+    session = merged(RealtimeSession(SessionSettings("a")), {"audio": {"input": {"turn_detection": {"idle_timeout_ms": 6_000}}}})
+    assert session.settings.turn_detection == ServerVad(idle_timeout_ms=6_000)
+    with pytest.raises(InvalidSession, match="idle_timeout_ms is 5; allowed: 1000 to 600000"):
+        merged(session, {"audio": {"input": {"turn_detection": {"idle_timeout_ms": 5}}}})
