@@ -37,6 +37,7 @@ _PATHS: Final = (
     ("session.audio.output.format", "session.output_audio_format"),
     ("output_modalities", "modalities"),
 )
+_YOUNGER: Final = "idle_timeout_ms"
 _MODALITIES: Final[Mapping[str, list[str]]] = {"audio": ["text", "audio"], "text": ["text"]}
 
 
@@ -107,6 +108,7 @@ def _is_server_tool(item: Wire | None) -> bool:
 
 def _flat_session(session: Wire) -> Wire:
     listening, speaking = session["audio"]["input"], session["audio"]["output"]
+    detection = listening["turn_detection"]
     return {
         "object": session["object"],
         "id": session["id"],
@@ -117,7 +119,7 @@ def _flat_session(session: Wire) -> Wire:
         "input_audio_format": _FORMAT_NAMES[listening["format"]["type"]],
         "output_audio_format": _FORMAT_NAMES[speaking["format"]["type"]],
         "input_audio_transcription": listening["transcription"],
-        "turn_detection": listening["turn_detection"],
+        "turn_detection": None if detection is None else {name: detection[name] for name in detection if name != _YOUNGER},
         "tools": session["tools"],
         "tool_choice": session["tool_choice"],
         "temperature": 0.8,
