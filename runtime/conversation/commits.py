@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from runtime.conversation.transcripts import Transcript
@@ -28,6 +29,9 @@ class Commits:
 
     def __bool__(self) -> bool:
         return bool(self._open)
+
+    def __iter__(self) -> Iterator[Commit]:
+        return iter(self._open)
 
     @property
     def last(self) -> Commit:

@@ -6,7 +6,7 @@ waits, the watch ends the session when a limit is reached.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, assert_never
 
 import anyio
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.outbox import Outbox, OutboxFull
 from runtime.conversation.ports import CallLink, CallObserver, CallParts, ConversationLimits, IntentStore, LinkClosed
+from runtime.conversation.resumption import checkpoint_of, resume
 from runtime.conversation.telephone_keys import TelephoneKeys
 from runtime.conversation.turns import TurnTaker
 from runtime.dialogue.agent import Agent
@@ -46,16 +47,21 @@ from runtime.dialogue.caller_events import (
     SayText,
     ToolOutput,
 )
+from runtime.dialogue.checkpoint import Checkpoint
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.engines.ports import Engines
-from runtime.primitives.clock import NS_PER_S, Clock
+from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
 from runtime.primitives.reasons import EndReason
 
-__all__ = ["Conversation"]
+__all__ = ["Conversation", "NotSettled"]
 
 _GOODBYE_S: Final = 2.0
 _SILENT_ENDS: Final = frozenset({EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER})
 """Nobody is there to read a goodbye."""
+
+
+class NotSettled(Exception):
+    """No checkpoint can be taken at this moment."""
 
 
 class Conversation:
@@ -81,6 +87,10 @@ class Conversation:
         self._turns = TurnTaker(parts, settings)
         self._keys = TelephoneKeys(self.start, self._turns.take_keys)
         self._fenced_upto = 0
+        self._parts = parts
+        self._applied = 0
+        self._is_obeying = False
+        self._restored: Checkpoint | None = None
         self._started = anyio.Event()
         self._reason: EndReason | None = None
         self._scope = anyio.CancelScope()
@@ -109,15 +119,44 @@ class Conversation:
                 self._sending.deadline = min(self._sending.deadline, anyio.current_time() + _GOODBYE_S)
             self._scope.cancel()
 
-    async def run(self, link: CallLink, greeting: AgentEvent) -> EndReason:
-        """Serves the caller until the session ends; the link is the caller's to close. Runs once."""
-        self.emit(greeting)
+    def checkpoint(self) -> Checkpoint:
+        """All of the conversation between two of the caller's events. Raises NotSettled while events wait for the caller to read:
+        what was decided and not told must not be forgotten, so ask again. Audio may wait: it is made again.
+        """
+        unsent_frames = self._outbox.audio_waiting
+        if self._outbox.waiting > unsent_frames or self._is_obeying:
+            raise NotSettled
+        now_ns = self._clock.now_ns()
+        ages_ms = ((now_ns - self._opened_ns) // NS_PER_MS, (now_ns - self._last_message_ns) // NS_PER_MS)
+        return checkpoint_of(self._parts, self._turns, self._applied, unsent_frames, ages_ms, self._keys.pending)
+
+    async def restore(self, checkpoint: Checkpoint, audio: Sequence[bytes]) -> None:
+        """Before `run`, which then greets nobody: goes on from a checkpoint.
+
+        `audio`: PCM16 of the caller's audio events from ordinal `audio_from` to `applied`, in order. Raises MissingAudio.
+        """
+        now_ns = self._clock.now_ns()
+        self._applied = checkpoint.applied
+        self._opened_ns = now_ns - checkpoint.age_ms * NS_PER_MS
+        self._last_message_ns = now_ns - checkpoint.idle_ms * NS_PER_MS
+        self._turns.configure(checkpoint.settings)
+        await resume(self._turns, checkpoint, audio, now_ns)
+        self._restored = checkpoint
+        self._started.set()
+
+    async def run(self, link: CallLink, greeting: AgentEvent | None = None) -> EndReason:
+        """Serves the caller until the session ends; the link is the caller's to close. Runs once. None: begun elsewhere."""
+        if greeting is not None:
+            self.emit(greeting)
         try:
             with self._scope:
                 async with anyio.create_task_group() as group:
                     self._group = group
                     group.start_soon(self._write, link)
                     group.start_soon(self._watch)
+                    if self._restored is not None:
+                        self._turns.go_on()
+                        self._keys.go_on(self._restored.keys)
                     try:
                         await self._read(link)
                     except anyio.get_cancelled_exc_class():
@@ -191,10 +230,13 @@ class Conversation:
                 if not self._observer.started():
                     self.stop(EndReason.NEVER_SPOKE)
                     return
+            self._is_obeying = True
             try:
                 await self._obey(event)
             except OutboxFull:
                 self.stop(EndReason.SLOW_CALLER)
+            self._applied += 1
+            self._is_obeying = False
 
     async def _write(self, link: CallLink) -> None:
         while (event := await self._outbox.get()) is not None and self._reason is None:
@@ -236,7 +278,7 @@ class Conversation:
     async def _obey(self, event: CallerEvent) -> None:
         match event:
             case AppendAudio(pcm):
-                await self._turns.hear(pcm)
+                await self._turns.hear(pcm, self._applied + 1)
             case Configure(settings):
                 self._turns.configure(settings)
                 self.emit(SessionConfigured(settings))

@@ -10,11 +10,14 @@ from typing import Final, TypeAlias
 import numpy as np
 import soxr
 
+from runtime.conversation.audio_marks import AudioMarks
+from runtime.conversation.kept_audio import KeptAudio
+from runtime.dialogue.checkpoint import EarState, Span
 from runtime.dialogue.endpointing import PAUSE_MS, Endpointer, OnsetRule, Paused, SpeechBegan, SpokeOn, TurnEnded
 from runtime.dialogue.session_settings import ServerVad, SessionSettings
 from runtime.engines.errors import EngineBusy
 from runtime.engines.ports import INPUT_RATE_HZ, VAD_FRAME_SAMPLES, Samples, VoiceActivityDetector
-from runtime.primitives.clock import Clock
+from runtime.primitives.clock import NS_PER_MS, Clock
 
 __all__ = ["Ear", "GoesOn", "HeardEvent", "Onset", "Pause", "Utterance"]
 
@@ -40,12 +43,14 @@ class Onset:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A turn's audio at `INPUT_RATE_HZ`. `voiced_until_ns`: when its last voiced sample arrived, on the process's clock."""
+    """A turn's audio at `INPUT_RATE_HZ`. `voiced_until_ns`: when its last voiced sample arrived, on the process's clock; `spans`:
+    the frames that it is made of."""
 
     samples: Samples
     media_time_ms: int
     voiced_until_ms: int
     voiced_until_ns: int
+    spans: tuple[Span, ...] = ()
 
     @property
     def audio_ms(self) -> int:
@@ -68,7 +73,12 @@ HeardEvent: TypeAlias = Onset | Pause | GoesOn | Utterance
 
 
 class Ear:
-    """Turns appended audio into onsets, pauses and utterances. One task feeds it; calls do not overlap."""
+    """Turns appended audio into onsets, pauses and utterances. One task feeds it; calls do not overlap.
+
+    Attributes:
+        endpointer: what decides where speech begins and ends.
+        marks: which event holds which frame.
+    """
 
     def __init__(self, vad: VoiceActivityDetector, settings: SessionSettings, clock: Clock) -> None:
         self._stream = vad.open_stream()
@@ -80,7 +90,9 @@ class Ear:
         self._frame = -1
         self._belief = 0.0
         self._voiced_until_ns = 0
-        self._earlier: Samples | None = None
+        self._earlier: Utterance | None = None
+        self.marks = AudioMarks()
+        self._taken = 0.0
         self._rate_hz = 0
         self.configure(settings)
 
@@ -102,15 +114,29 @@ class Ear:
         """How much of the caller's audio was heard."""
         return int((self._frame + 1) * _FRAME_MS)
 
-    def feed(self, pcm: bytes) -> list[Samples]:
-        """Takes PCM16 at the input format's rate; answers the whole frames that it completes, for `hear`."""
+    def feed(self, pcm: bytes, ordinal: int = 0) -> list[Samples]:
+        """Takes PCM16 at the input format's rate, from the caller's event with this ordinal; answers the whole frames that it
+        completes, for `hear`."""
+        # Where the event lies in time: what the resampler has not given out yet counts as heard, since it is heard again.
+        self.marks.note(ordinal, int(self._taken))
         samples = np.frombuffer(pcm, dtype="<i2")
+        self._taken += len(samples) * INPUT_RATE_HZ / self._rate_hz
         if self._rate_hz != INPUT_RATE_HZ:
             samples = self._resampler.resample_chunk(samples)
         joined = np.concatenate((self._rest, samples))
         whole = len(joined) - len(joined) % VAD_FRAME_SAMPLES
         self._rest = joined[whole:]
         return [joined[start : start + VAD_FRAME_SAMPLES] for start in range(0, whole, VAD_FRAME_SAMPLES)]
+
+    def take_fed(self) -> tuple[AudioMarks, Samples]:
+        """What `feed` has left of audio that is heard again: its marks, and what is no whole frame. Before `restore`."""
+        marks, rest = self.marks, self._rest
+        self.marks, self._rest = AudioMarks(), rest[:0]
+        return marks, rest
+
+    def move(self, samples: int) -> None:
+        """What was fed so far lies so much later in the session."""
+        self._taken += samples
 
     async def hear(self, frame: Samples, rule: OnsetRule = OnsetRule.SURE) -> HeardEvent | None:
         """Takes the next frame. `rule`: what counts as a beginning of speech."""
@@ -155,6 +181,7 @@ class Ear:
     def clear(self) -> None:
         """Forgets what was appended and not committed."""
         self._frames.clear()
+        self._taken -= len(self._rest)
         self._rest = self._rest[:0]
         self._earlier = None
         self.endpointer.forget()
@@ -167,12 +194,12 @@ class Ear:
 
     def take_back(self, utterance: Utterance, onset_frame: int) -> None:
         """The caller went on at `onset_frame`: this audio belongs to the utterance that is being heard now."""
-        self._earlier = utterance.samples
+        self._earlier = utterance
         self.endpointer.was_cut_off(onset_frame)
 
     @property
     def _earlier_frames(self) -> int:
-        return 0 if self._earlier is None else len(self._earlier) // VAD_FRAME_SAMPLES
+        return 0 if self._earlier is None else len(self._earlier.samples) // VAD_FRAME_SAMPLES
 
     def _began(self, onset_frame: int) -> Onset:
         back = self._frame - onset_frame + 1
@@ -189,13 +216,52 @@ class Ear:
     def _utterance(self, ended: TurnEnded) -> Utterance:
         surplus = max(0, ended.last_frame - ended.last_voiced_frame - _TAIL_FRAMES)
         frames = list(self._frames)[: len(self._frames) - surplus]
-        pieces = ([self._earlier] if self._earlier is not None else []) + frames
+        pieces = ([self._earlier.samples] if self._earlier is not None else []) + frames
+        first = self._first_frame
         return Utterance(
             samples=np.concatenate(pieces) if pieces else np.zeros(0, np.int16),
             media_time_ms=int((ended.last_frame + 1) * _FRAME_MS),
             voiced_until_ms=int((ended.last_voiced_frame + 1) * _FRAME_MS),
             voiced_until_ns=self._voiced_until_ns,
+            spans=(*(self._earlier.spans if self._earlier is not None else ()), (first, first + len(frames))),
         )
+
+    @property
+    def _first_frame(self) -> int:
+        return self._frame + 1 - len(self._frames)
+
+    def paused_utterance(self) -> Utterance:
+        """What `Pause` told last, or would: the utterance as it would be if the turn ended here."""
+        return self._utterance(TurnEnded(self.endpointer.last_voiced_frame, self._frame))
+
+    @property
+    def state(self) -> EarState:
+        """What `restore` goes on from, with the same audio."""
+        return EarState(
+            first_frame=self._first_frame,
+            frame=self._frame,
+            rest_samples=len(self._rest),
+            belief=self._belief,
+            voiced_age_ms=(self._clock.now_ns() - self._voiced_until_ns) // NS_PER_MS,
+            earlier=self._earlier.spans if self._earlier is not None else (),
+            endpointer=self.endpointer.state,
+        )
+
+    async def restore(self, state: EarState, audio: KeptAudio, marks: AudioMarks) -> None:
+        """Goes on as if it had heard what another ear has; the detector hears the last second again, for its running state."""
+        self._frame, self._belief = state.frame, state.belief
+        self._voiced_until_ns = self._clock.now_ns() - state.voiced_age_ms * NS_PER_MS
+        self._frames.extend(audio.frame(number) for number in range(state.first_frame, state.frame + 1))
+        self._arrivals_ns.extend(self._clock.now_ns() for _ in self._frames)
+        self._rest = audio.rest(state.frame + 1, state.rest_samples)
+        self.endpointer.restore(state.endpointer)
+        self.marks = marks
+        if state.earlier:
+            self._earlier = Utterance(audio.samples(state.earlier), 0, 0, 0, state.earlier)
+        if self._vad is not None:
+            for frame in list(self._frames)[-_ONSET_FRAMES:]:
+                with suppress(EngineBusy):
+                    await self._stream.speech_ratio(frame)
 
     def _forget_before(self, keep: int) -> None:
         while len(self._frames) > keep:

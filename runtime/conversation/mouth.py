@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 import soxr
 
 from runtime.conversation.pacer import FRAME_MS, Pacer
+from runtime.dialogue.checkpoint import PieceState
 from runtime.dialogue.context import heard_part
 from runtime.engines.ports import Samples, SpeechSynthesizer
 from runtime.primitives.clock import NS_PER_S, Clock
@@ -22,10 +23,11 @@ _PIECES_AHEAD: Final = 2
 
 @dataclass(slots=True)
 class _Piece:
-    """`audio_ms` is 0 until the piece was synthesised."""
+    """`audio_ms` and `frames` are 0 until the piece was synthesised."""
 
     text: str
     audio_ms: int = 0
+    frames: int = 0
 
 
 class Mouth:
@@ -55,6 +57,8 @@ class Mouth:
         self._on_late = on_late
         self._pacer = Pacer(lead_ms)
         self._pieces: list[_Piece] = []
+        self._again: list[_Piece] = []
+        self._skip = 0
         self._may_play = anyio.Event()
         self._may_play.set()
 
@@ -72,6 +76,25 @@ class Mouth:
         piece = _Piece(text)
         self._pieces.append(piece)
         await self._give_text.send(piece)
+
+    @property
+    def state(self) -> tuple[tuple[PieceState, ...], int, int]:
+        """What `go_on` goes on from: the pieces, frames that have left, milliseconds that were heard."""
+        pieces = tuple(PieceState(piece.text, piece.audio_ms, piece.frames) for piece in self._pieces)
+        return pieces, self._pacer.sent_frames, self.heard_ms()
+
+    def go_on(self, pieces: Sequence[PieceState], sent_frames: int, heard_ms: int) -> None:
+        """Before anything else: another mouth has said so much. What has left wholly is not made again."""
+        self._pieces = [_Piece(piece.text, piece.audio_ms, piece.frames) for piece in pieces]
+        self._again, self._skip = list(self._pieces), sent_frames
+        while self._again and 0 < self._again[0].frames <= self._skip:
+            self._skip -= self._again.pop(0).frames
+        self._pacer.go_on(sent_frames, heard_ms, self._clock.now_ns())
+
+    async def say_again(self) -> None:
+        """Queues what `go_on` left to say."""
+        for piece in self._again:
+            await self._give_text.send(piece)
 
     def finish(self) -> None:
         """Nothing more will be said."""
@@ -127,6 +150,7 @@ class Mouth:
             if self._synthesizer.sample_rate_hz != self._rate_hz and len(sound):
                 sound = soxr.resample(sound, self._synthesizer.sample_rate_hz, self._rate_hz)
             piece.audio_ms = len(sound) * 1000 // self._rate_hz
+            piece.frames = -(-len(sound) * 1000 // (self._rate_hz * FRAME_MS))
             if len(sound):
                 await self._give_sound.send(sound)
         self._give_sound.close()
@@ -136,6 +160,9 @@ class Mouth:
         async for sound in self._take_sound:
             pcm = np.ascontiguousarray(sound, dtype="<i2").tobytes()
             for start in range(0, len(pcm), frame_samples * 2):
+                if self._skip:
+                    self._skip -= 1
+                    continue
                 # Asked again after each wait: a hold may begin during the sleep, and moves what is due.
                 while not self._may_play.is_set() or (wait_ns := self._pacer.wait_ns(self._clock.now_ns())):
                     await (anyio.sleep(wait_ns / NS_PER_S) if self._may_play.is_set() else self._may_play.wait())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import anyio
+
+from runtime.dialogue.checkpoint import PieceState
 
 __all__ = ["MuteMouth"]
 
@@ -21,6 +24,17 @@ class MuteMouth:
 
     def __exit__(self, *_: object) -> None:
         self._finished.set()
+
+    @property
+    def state(self) -> tuple[tuple[PieceState, ...], int, int]:
+        return tuple(PieceState(text, 0, 0) for text in self._text), 0, 0
+
+    def go_on(self, pieces: Sequence[PieceState], _sent_frames: int, _heard_ms: int) -> None:
+        """What was said was read."""
+        self._text = [piece.text for piece in pieces]
+
+    async def say_again(self) -> None:
+        """Nothing has to be."""
 
     async def say(self, text: str) -> None:
         self._text.append(text)

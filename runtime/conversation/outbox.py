@@ -35,6 +35,11 @@ class Outbox:
         self._taken = anyio.Event()
 
     @property
+    def audio_waiting(self) -> int:
+        """Gauge: audio frames among them."""
+        return self._audio_waiting
+
+    @property
     def waiting(self) -> int:
         return len(self._events) + len(self._held)
 

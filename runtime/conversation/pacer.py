@@ -30,6 +30,16 @@ class Pacer:
         self._acknowledged: tuple[int, int] | None = None
 
     @property
+    def sent_frames(self) -> int:
+        return self._sent
+
+    def go_on(self, sent_frames: int, heard_ms: int, now_ns: int) -> None:
+        """Another pacer has sent so many frames, of which so much was heard by now."""
+        self._sent = sent_frames
+        if sent_frames:
+            self._start_ns = now_ns - heard_ms * NS_PER_MS
+
+    @property
     def sent_ms(self) -> int:
         return self._sent * FRAME_MS
 

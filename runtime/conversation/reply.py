@@ -13,14 +13,31 @@ from runtime.conversation.mouth import Mouth
 from runtime.conversation.mute_mouth import MuteMouth
 from runtime.conversation.outbox import OutboxFull
 from runtime.conversation.tool_runner import ToolRunner
-from runtime.dialogue.agent import Agent, Json, Turn
+from runtime.dialogue.agent import Agent, Json, Turn, TurnCause
 from runtime.dialogue.agent_events import AgentEvent, ReplyText, SoftError
+from runtime.dialogue.caller_events import RequestReply
+from runtime.dialogue.checkpoint import AnsweredState, ReplyState
 from runtime.engines.errors import EngineBusy
 from runtime.engines.speech_text import SentenceCutter
 
-__all__ = ["APOLOGY", "Answered", "Reply"]
+__all__ = ["APOLOGY", "Answered", "Asked", "Reply"]
 
 APOLOGY: Final = "I am sorry, something went wrong on my side. Please say that again."
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Why and how the agent was asked. `memory`: its notes as they were then."""
+
+    cause: TurnCause
+    silences: int
+    has_words: bool
+    wish: RequestReply
+    memory: dict[str, Json]
+
+
+class _SaysSomethingElse(Exception):
+    """Asked again, the agent does not say what it said before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +63,7 @@ class Reply:
         item_id: str,
         previous_item_id: str,
         answered: Answered | None,
+        asked: Asked,
         mouth: Mouth | MuteMouth,
         tools: ToolRunner,
         emit: Callable[[AgentEvent], None],
@@ -56,12 +74,16 @@ class Reply:
         self.item_id = item_id
         self.previous_item_id = previous_item_id
         self.answered = answered
+        self.asked = asked
         self.mouth = mouth
         self.ends_call = False
         self.transfers_to = ""
         self.text = ""
         self.has_failed = False
+        self.is_speaking = False
+        self.is_written = False
         self.is_sent = False
+        self._known = ""
         self.scope = anyio.CancelScope()
         self.tools = tools
         self._cutter = SentenceCutter()
@@ -83,6 +105,49 @@ class Reply:
         """As `Turn.transfer`."""
         self.transfers_to = target
 
+    def state(self, unsent_frames: int, answered: AnsweredState | None) -> ReplyState:
+        """What `go_on` goes on from; so many frames have left the mouth and not the process."""
+        pieces, frames, heard_ms = self.mouth.state
+        rest, is_first = self._cutter.state
+        return ReplyState(
+            generation=self.generation,
+            item_id=self.item_id,
+            previous_item_id=self.previous_item_id,
+            text=self.text,
+            is_written=self.is_written,
+            pieces=pieces,
+            rest=rest,
+            is_first_piece=is_first,
+            sent_frames=frames - unsent_frames,
+            heard_ms=heard_ms,
+            speaks=not isinstance(self.mouth, MuteMouth),
+            cause=self.asked.cause,
+            silences=self.asked.silences,
+            has_words=self.asked.has_words,
+            wish=self.asked.wish,
+            memory=self.asked.memory,
+            tools_told=self.tools.told,
+            had_effects=self.tools.had_effects,
+            has_failed=self.has_failed,
+            ends_call=self.ends_call,
+            transfers_to=self.transfers_to,
+            answered=answered,
+        )
+
+    def go_on(self, state: ReplyState) -> None:
+        """Before `run`: another process has begun this reply.
+
+        An agent that had not written all is asked again, and what it says is compared with what it said: it goes on behind that,
+        or where it says something else, ends with it. Its tools' outcomes are known, so none is run twice.
+        """
+        self.text, self.is_written, self.has_failed = state.text, state.is_written, state.has_failed
+        self.ends_call, self.transfers_to = state.ends_call, state.transfers_to
+        self.is_speaking = state.sent_frames > 0
+        self._known = "" if state.is_written else state.text
+        self._cutter = SentenceCutter(state.rest, state.is_first_piece)
+        self.mouth.go_on(state.pieces, state.sent_frames, state.heard_ms)
+        self.tools.go_on(state.tools_told, had_effects=state.had_effects)
+
     def heard_text(self, heard_ms: int) -> str:
         """What of the text was heard when `heard_ms` of the audio were played; all of it, as the agent wrote it, if all was."""
         return self.text if self.is_sent and heard_ms >= self.mouth.sent_ms else self.mouth.heard_text(heard_ms)
@@ -103,8 +168,12 @@ class Reply:
         with self.mouth:
             async with anyio.create_task_group() as group:
                 group.start_soon(self.mouth.run)
-                await self._stream(agent, turn)
-                await self._say_the_rest()
+                await self.mouth.say_again()
+                if not self.is_written:
+                    await self._stream(agent, turn)
+                    self._known = ""
+                    await self._say_the_rest()
+                    self.is_written = True
                 self.mouth.finish()
 
     async def call_tool(self, name: str, arguments: Mapping[str, Json]) -> Json:
@@ -122,6 +191,8 @@ class Reply:
                 await _close(deltas)
         except OutboxFull:
             raise  # the caller does not read; no fault of the agent's
+        except _SaysSomethingElse:
+            return  # what was begun is finished as it was; half of another answer would be worse
         except Exception as error:
             # The author's code: a fault becomes speech, never a dropped call.
             self._on_fault(error)
@@ -129,10 +200,17 @@ class Reply:
             await self._say((" " if self.text else "") + APOLOGY)
 
     async def _say_the_rest(self) -> None:
+        if self._known:
+            return  # this was said before
         for piece in self._cutter.flush():
             await self.mouth.say(piece)
 
     async def _say(self, delta: str) -> None:
+        if self._known:
+            known = min(len(delta), len(self._known))
+            if delta[:known] != self._known[:known]:
+                raise _SaysSomethingElse
+            delta, self._known = delta[known:], self._known[known:]
         if not delta:
             return
         if not self.text:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import anyio
@@ -12,7 +13,7 @@ from runtime.conversation.ear import Onset
 from runtime.conversation.mouth import Mouth
 from runtime.conversation.mute_mouth import MuteMouth
 from runtime.conversation.ports import CallParts
-from runtime.conversation.reply import Answered, Reply
+from runtime.conversation.reply import Answered, Asked, Reply
 from runtime.conversation.tool_runner import ToolRunner
 from runtime.conversation.turn_clock import TurnClock
 from runtime.dialogue.agent import Json, Role, Turn, TurnCause
@@ -28,6 +29,7 @@ from runtime.dialogue.agent_events import (
     TransferRequested,
 )
 from runtime.dialogue.caller_events import RequestReply
+from runtime.dialogue.checkpoint import ReplyState
 from runtime.dialogue.context import Context
 from runtime.dialogue.items import Items
 from runtime.dialogue.session_settings import SessionSettings
@@ -45,6 +47,8 @@ class Speaker:
 
     Attributes:
         reply: the running one, or None.
+        last: the one before, or None.
+        hangs_up: the agent has said its goodbye; the call ends when that was heard.
         memory: the agent's notes on this call.
         client_tools: where the client's answers to tool calls go.
         on_first_audio, on_finished: told on the event loop; the first before the frame leaves, the second when all has left.
@@ -59,6 +63,8 @@ class Speaker:
         on_finished: Callable[[], None],
     ) -> None:
         self.reply: Reply | None = None
+        self.last: Reply | None = None
+        self.hangs_up = False
         self.memory: dict[str, Json] = {}
         self.client_tools = ClientTools()
         self._parts = parts
@@ -66,7 +72,6 @@ class Speaker:
         self._items = items
         self._on_first_audio = on_first_audio
         self._on_finished = on_finished
-        self._last: Reply | None = None
         self._generation = 0
         self._turn = 0
 
@@ -84,30 +89,69 @@ class Speaker:
         """Begins a reply to the newest words of the history, or to none."""
         self._generation += 1
         self._turn += 1
-        speaks = settings.speaks if wish.speaks is None else wish.speaks
-        reply = self._make(settings, clock, answered, speaks)
         said = self._context.history
         has_words = has_words and bool(said) and said[-1].role is Role.CALLER
+        asked = Asked(cause, silences, has_words, wish, copy.deepcopy(self.memory))
+        speaks = settings.speaks if wish.speaks is None else wish.speaks
+        reply = self._make(settings, clock, answered, asked, self._generation, *self._items.add(), speaks=speaks)
+        self.reply = reply
+        self._parts.stage.emit(ReplyStarted(reply.generation, reply.item_id, reply.previous_item_id, speaks, wish.metadata))
+        self.start(settings)
+
+    def start(self, settings: SessionSettings) -> None:
+        """Lets the reply run, or run on."""
+        reply = self._running()
+        asked, said = reply.asked, self._context.history
         turn = Turn(
-            text=said[-1].text if has_words else "",
-            history=said[:-1] if has_words else said,
+            text=said[-1].text if asked.has_words else "",
+            history=said[:-1] if asked.has_words else said,
             memory=self.memory,
             call_tool=reply.call_tool,
             metadata=settings.metadata,
-            instructions=settings.instructions if wish.instructions is None else wish.instructions,
-            cause=cause,
-            silences=silences,
+            instructions=settings.instructions if asked.wish.instructions is None else asked.wish.instructions,
+            cause=asked.cause,
+            silences=asked.silences,
             client_tools=settings.tools,
             end_call=reply.end_call,
             transfer=reply.transfer,
         )
-        self.reply = reply
-        self._parts.stage.emit(ReplyStarted(reply.generation, reply.item_id, reply.previous_item_id, speaks, wish.metadata))
 
         async def finished() -> None:
             self._finish(reply)
 
         self._parts.stage.start(lambda: reply.run(self._parts.agent, turn, finished))
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """Generation and turn, for `restore`."""
+        return self._generation, self._turn
+
+    def restore(
+        self,
+        state: tuple[int, int],
+        memory: Mapping[str, Json],
+        settings: SessionSettings,
+        reply: ReplyState | None,
+        answered: Answered | None,
+        last: ReplyState | None,
+    ) -> None:
+        """Goes on from another's state; the reply runs on with `start`."""
+        self._generation, self._turn = state
+        self.memory = dict(memory)
+        self.last = None if last is None else self._made_again(settings, last, None)
+        if reply is not None:
+            self.reply = self._made_again(settings, reply, answered)
+            if not reply.is_written:
+                self.memory = copy.deepcopy(self.reply.asked.memory)  # it is asked again
+
+    def _made_again(self, settings: SessionSettings, state: ReplyState, answered: Answered | None) -> Reply:
+        asked = Asked(state.cause, state.silences, state.has_words, state.wish, dict(state.memory))
+        now_ns = self._parts.clock.now_ns()
+        clock = TurnClock(now_ns, now_ns, now_ns, now_ns)
+        ids = (state.item_id, state.previous_item_id)
+        reply = self._make(settings, clock, answered, asked, state.generation, *ids, speaks=state.speaks)
+        reply.go_on(state)
+        return reply
 
     def hold(self, onset: Onset) -> None:
         """No frame leaves from now on; nothing is thrown away."""
@@ -131,7 +175,7 @@ class Speaker:
         """
         reply = self._running()
         self.reply = None
-        self._last = reply
+        self.last = reply
         reply.scope.cancel()
         self._parts.observer.stale_dropped(self._parts.stage.fence(reply.generation))
         heard = reply.mouth.heard_text(reply.mouth.heard_ms())
@@ -152,7 +196,7 @@ class Speaker:
         self._items.withdraw(answered.item_id, answered.previous_item_id)
         self.memory = answered.memory
         self._turn -= 1  # the same turn, so that its tools' keys are the same
-        self._last = None
+        self.last = None
         return answered
 
     @property
@@ -172,11 +216,11 @@ class Speaker:
 
         While it plays this is where play-out stands; afterwards it corrects the history. An older reply changes nothing any more.
         """
-        reply = self.reply or self._last
+        reply = self.reply or self.last
         if reply is None or generation not in (0, reply.generation):
             return
-        if not generation and item_id and self._last is not None and item_id == self._last.item_id:
-            reply = self._last
+        if not generation and item_id and self.last is not None and item_id == self.last.item_id:
+            reply = self.last
         if reply is self.reply:
             reply.mouth.acknowledge(played_ms)
         else:
@@ -186,19 +230,27 @@ class Speaker:
         assert self.reply is not None, "the table asks for this only where a reply runs"
         return self.reply
 
-    def _make(self, settings: SessionSettings, clock: TurnClock, answered: Answered | None, speaks: bool) -> Reply:
+    def _make(
+        self,
+        settings: SessionSettings,
+        clock: TurnClock,
+        answered: Answered | None,
+        asked: Asked,
+        generation: int,
+        item_id: str,
+        previous: str,
+        *,
+        speaks: bool,
+    ) -> Reply:
         parts = self._parts
-        generation = self._generation
-        is_first = True
 
         def emit(event: AgentEvent) -> None:
             if self.reply is reply:  # what a dead reply still says ends here
                 parts.stage.emit(event)
 
         async def play(pcm: bytes) -> None:
-            nonlocal is_first
-            if is_first and self.reply is reply:
-                is_first = False
+            if self.reply is reply and not reply.is_speaking:
+                reply.is_speaking = True
                 self._on_first_audio()
                 parts.observer.turn_measured(clock.measured(parts.clock.now_ns()))
             await parts.stage.emit_audio(ReplyAudio(generation, pcm))
@@ -207,7 +259,6 @@ class Speaker:
             clock.first_text_ns = parts.clock.now_ns()
 
         rate_hz = settings.output_format.sample_rate_hz
-        item_id, previous = self._items.add()
         tools = ToolRunner(
             parts.agent.tools,
             self.client_tools,
@@ -221,12 +272,12 @@ class Speaker:
         )
         synthesizer, lead_ms, on_late = parts.engines.synthesizer, parts.limits.lead_ms, parts.observer.audio_was_late
         mouth = Mouth(synthesizer, rate_hz, lead_ms, parts.clock, play, on_late) if speaks else MuteMouth()
-        reply = Reply(generation, item_id, previous, answered, mouth, tools, emit, parts.observer.agent_failed, first_text)
+        reply = Reply(generation, item_id, previous, answered, asked, mouth, tools, emit, parts.observer.agent_failed, first_text)
         return reply
 
     def _finish(self, reply: Reply) -> None:
         self.reply = None
-        self._last = reply
+        self.last = reply
         self._parts.stage.release()  # a reply that failed while it was held has nothing more to say
         self._context.agent_said(reply.text, is_complete=True, item_id=reply.item_id)
         status = ReplyStatus.FAILED if reply.has_failed else ReplyStatus.COMPLETED
@@ -234,11 +285,19 @@ class Speaker:
         if reply.transfers_to:
             self._parts.stage.emit(TransferRequested(reply.transfers_to))
         if reply.ends_call:
-            self._parts.stage.start(lambda: self._hang_up(reply))
+            self.hang_up()
         self._on_finished()
 
-    async def _hang_up(self, reply: Reply) -> None:
+    def hang_up(self) -> None:
         """Ends the call when the last words have been heard; whoever speaks before that keeps the call."""
-        await anyio.sleep(reply.mouth.left_s())
-        if self._last is reply and self.reply is None and self._context.history[-1].role is Role.AGENT:
-            self._parts.stage.end(EndReason.CLOSED_BY_AGENT)
+        reply = self.last
+        assert reply is not None, "a goodbye was said"
+        self.hangs_up = True
+
+        async def wait() -> None:
+            await anyio.sleep(reply.mouth.left_s())
+            self.hangs_up = False
+            if self.last is reply and self.reply is None and self._context.history[-1].role is Role.AGENT:
+                self._parts.stage.end(EndReason.CLOSED_BY_AGENT)
+
+        self._parts.stage.start(wait)

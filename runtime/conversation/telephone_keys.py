@@ -24,6 +24,17 @@ class TelephoneKeys:
         self._keys = ""
         self._count = 0
 
+    @property
+    def pending(self) -> str:
+        """What was pressed and is no entry yet."""
+        return self._keys
+
+    def go_on(self, pending: str) -> None:
+        """So much was pressed elsewhere; the wait for the next key begins anew."""
+        if pending:
+            self._keys = pending[:-1]
+            self.press(pending[-1])
+
     def press(self, key: str) -> None:
         self._count += 1
         if key != _END:

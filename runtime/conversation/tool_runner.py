@@ -24,6 +24,7 @@ class ToolRunner:
     twice under one key: where its outcome was not recorded, it fails with an unknown outcome, and the agent says so.
 
     Attributes:
+        told: how many tools were announced, and of how many the outcome.
         had_effects: a tool that is not idempotent was begun: its turn can no longer be taken as not said.
     """
 
@@ -49,6 +50,8 @@ class ToolRunner:
         self._emit = emit
         self._on_fault = on_fault
         self._count = 0
+        self.told = (0, 0)
+        self._told_before = (0, 0)
         self.had_effects = False
 
     async def __call__(self, name: str, arguments: Mapping[str, Json]) -> Json:
@@ -62,14 +65,16 @@ class ToolRunner:
         if tool is None:
             self.had_effects = True  # what a client does is out of our sight
             return await self._client_tools.ask(ToolRequested(self._generation, call_id, name, arguments_json), self._emit)
-        self._emit(ToolStarted(self._generation, call_id, name, arguments_json))
+        self.told = (max(number, self.told[0]), self.told[1])
+        if number > self._told_before[0]:
+            self._emit(ToolStarted(self._generation, call_id, name, arguments_json))
         intent = Intent(self._session_id, self._epoch, f"{self._prefix}:{number}", name, arguments_json)
         try:
             result = await self._once(tool, arguments, intent)
         except ToolFailure as failure:
-            self._finished(call_id, name, arguments_json, str(failure), is_error=True)
+            self._finished(number, call_id, name, arguments_json, str(failure), is_error=True)
             raise
-        self._finished(call_id, name, arguments_json, result, is_error=False)
+        self._finished(number, call_id, name, arguments_json, result, is_error=False)
         return result
 
     async def _once(self, tool: Tool, arguments: Mapping[str, Json], intent: Intent) -> Json:
@@ -103,8 +108,15 @@ class ToolRunner:
             self._on_fault(error)
             raise ToolFailure(f"{tool.name} failed", outcome_is_unknown=not tool.is_idempotent) from error
 
-    def _finished(self, call_id: str, name: str, arguments_json: str, result: Json, *, is_error: bool) -> None:
-        self._emit(ToolFinished(self._generation, call_id, name, arguments_json, _json(result), is_error))
+    def go_on(self, told: tuple[int, int], *, had_effects: bool) -> None:
+        """Another process has told the client of so many; they come again, and are not told again."""
+        self.told = self._told_before = told
+        self.had_effects = had_effects
+
+    def _finished(self, number: int, call_id: str, name: str, arguments_json: str, result: Json, *, is_error: bool) -> None:
+        self.told = (self.told[0], max(number, self.told[1]))
+        if number > self._told_before[1]:
+            self._emit(ToolFinished(self._generation, call_id, name, arguments_json, _json(result), is_error))
 
 
 def _known(record: IntentRecord) -> Json:

@@ -79,6 +79,15 @@ class Transcriber:
         transcript.is_committed = transcript.urgency.is_awaited = True
         return transcript
 
+    def committed(self, utterance: Utterance) -> Transcript:
+        """A transcript that another process had begun; `begin` begins it anew."""
+        transcript = Transcript(utterance, Urgency(is_awaited=True))
+        transcript.is_committed = True
+        return transcript
+
+    def begin(self, transcript: Transcript) -> None:
+        self._start(transcript)
+
     def _start(self, transcript: Transcript) -> None:
         async def run() -> None:
             with transcript.scope:

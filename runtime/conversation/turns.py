@@ -53,50 +53,70 @@ class TurnTaker:
 
     Attributes:
         items: what the client puts into the conversation and takes out of it.
+        settings: the session's, as they are now.
         speaker: the agent's side.
+        ear, transcriber, commits: the caller's side: audio, words ahead of need, turns on their way to words.
+        keeper, order, context: who has the floor, the order of items, and what was said.
+        onset: speech that was not told to the client yet. held_turn: a turn over the reply, while its words decide.
     """
 
     def __init__(self, parts: CallParts, settings: SessionSettings) -> None:
         self._parts = parts
-        self._settings = settings
+        self.settings = settings
         self._stage = parts.stage
-        self._ear = Ear(parts.engines.vad, settings, parts.clock)
-        self._context = Context()
-        self._items = Items()
-        self.items = TypedItems(self._items, self._context, parts.stage.emit)
-        self._transcriber = Transcriber(parts.engines.recognizer, parts.stage, self._transcribed)
-        self.speaker = Speaker(parts, self._context, self._items, self._first_audio, self._reply_finished)
-        self._keeper = FloorKeeper(parts.observer.speaking)
+        self.ear = Ear(parts.engines.vad, settings, parts.clock)
+        self.context = Context()
+        self.order = Items()
+        self.items = TypedItems(self.order, self.context, parts.stage.emit)
+        self.transcriber = Transcriber(parts.engines.recognizer, parts.stage, self._transcribed)
+        self.speaker = Speaker(parts, self.context, self.order, self._first_audio, self._reply_finished)
+        self.keeper = FloorKeeper(parts.observer.speaking)
         self._hold_watch = HoldWatch(
             lambda: self._floor is Floor.INTERRUPTED,
-            lambda: self._ear.media_time_ms,
+            lambda: self.ear.media_time_ms,
             self._nothing_was_said,
         )
-        self._commits = Commits()
-        self._onset: Onset | None = None
-        self._held_turn: Utterance | None = None
-        self._silent_caller = SilentCaller()
+        self.commits = Commits()
+        self.onset: Onset | None = None
+        self.held_turn: Utterance | None = None
+        self.silent_caller = SilentCaller()
         self.configure(settings)
 
     def configure(self, settings: SessionSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self.speaker.client_tools.declared = {tool.name: tool for tool in settings.tools}
-        self._ear.configure(settings)
+        self.ear.configure(settings)
 
-    async def hear(self, pcm: bytes) -> None:
-        """Takes more of the caller's audio."""
-        for frame in self._ear.feed(pcm):
-            heard = await self._ear.hear(frame, self._onset_rule)
+    async def hear(self, pcm: bytes, ordinal: int = 0) -> None:
+        """Takes more of the caller's audio, from its event with this ordinal."""
+        for frame in self.ear.feed(pcm, ordinal):
+            heard = await self.ear.hear(frame, self._onset_rule)
             if heard is not None:
                 self._heard(heard)
-            elif self._floor is Floor.INTERRUPTED and self._ear.endpointer.voiced_ms >= _PROOF_MS:
+            elif self._floor is Floor.INTERRUPTED and self.ear.endpointer.voiced_ms >= _PROOF_MS:
                 self._happen(Happening.PROVEN)
             elif self._floor is Floor.LISTENING:
                 self._mind_silence()
 
+    def go_on(self) -> None:
+        """Lets everything run that ran in another process, after all state was put back."""
+        for commit in self.commits:
+            self.transcriber.begin(commit.transcript)
+        if self.held_turn is not None:
+            self.transcriber.listen_ahead(self.held_turn)
+        elif self.ear.endpointer.is_paused and self._floor in (Floor.DECIDING, Floor.INTERRUPTED):
+            self.transcriber.listen_ahead(self.ear.paused_utterance())
+        if self._floor is Floor.INTERRUPTED:
+            self._stage.hold()
+            self._stage.start(self._hold_watch.run)
+        if self.speaker.reply is not None:
+            self.speaker.start(self.settings)
+        elif self.speaker.hangs_up:
+            self.speaker.hang_up()
+
     def commit(self, event_id: str) -> None:
         """The client says that what it appended is a turn."""
-        utterance = self._ear.commit()
+        utterance = self.ear.commit()
         if utterance is None or len(utterance.samples) < SHORTEST_SAMPLES:
             text = "nothing to commit; allowed: at least 100 ms of audio"
             self._stage.emit(SoftError("input_audio_buffer_commit_empty", text, event_id))
@@ -105,34 +125,34 @@ class TurnTaker:
 
     def end_input(self) -> None:
         """The caller will say nothing more: open speech is a turn now."""
-        utterance = self._ear.commit()
+        utterance = self.ear.commit()
         if utterance is not None:
             self._turn_over(utterance)
 
     def clear(self) -> None:
         """Forgets what was appended and not committed."""
-        self._ear.clear()
-        self._items.forget_open()
-        self._held_turn = self._onset = None
+        self.ear.clear()
+        self.order.forget_open()
+        self.held_turn = self.onset = None
         if self._floor in (Floor.HEARING, Floor.DECIDING, Floor.INTERRUPTED):
             self._happen(Happening.NO_WORDS)
 
     def take_keys(self, keys: str) -> None:
         """An entry made on the caller's telephone: a turn of its own, where nobody else has the floor."""
-        self._context.caller_said(keys)
+        self.context.caller_said(keys)
         if self._floor is Floor.LISTENING:
             self._request(TurnCause.KEYS, RequestReply())
 
     def request_reply(self, wish: RequestReply) -> None:
-        if self._floor is Floor.TRANSCRIBING and self._commits:
-            self._commits.last.wish = wish  # the committed turn is answered as soon as its words are there
+        if self._floor is Floor.TRANSCRIBING and self.commits:
+            self.commits.last.wish = wish  # the committed turn is answered as soon as its words are there
         elif not self._request(TurnCause.TYPED, wish):
             text = "a reply is running or the caller is speaking; cancel it or wait"
             self._stage.emit(SoftError("conversation_already_has_active_response", text, wish.event_id))
 
     async def wait_until_quiet(self) -> None:
         """Returns when nobody speaks and no reply is on its way."""
-        await self._keeper.wait_until_quiet()
+        await self.keeper.wait_until_quiet()
 
     def interrupt(self, event_id: str) -> None:
         if self._happen(Happening.INTERRUPT) is Action.NOTHING_TO_CANCEL:
@@ -144,7 +164,7 @@ class TurnTaker:
                 self._began(heard)
             case Pause(utterance):
                 if self._happen(Happening.PAUSE) is Action.LISTEN_AHEAD:
-                    self._transcriber.listen_ahead(utterance)
+                    self.transcriber.listen_ahead(utterance)
             case GoesOn():
                 self._happen(Happening.VOICE)
             case Utterance():
@@ -153,8 +173,8 @@ class TurnTaker:
                 assert_never(heard)
 
     def _began(self, onset: Onset) -> None:
-        self._onset = onset
-        self._silent_caller.spoke()
+        self.onset = onset
+        self.silent_caller.spoke()
         if not self._may_interrupt:
             self._announce()
         elif self.speaker.belongs_to_the_turn(onset):
@@ -164,7 +184,7 @@ class TurnTaker:
 
     @property
     def _floor(self) -> Floor:
-        return self._keeper.floor
+        return self.keeper.floor
 
     @property
     def _onset_rule(self) -> OnsetRule:
@@ -175,22 +195,22 @@ class TurnTaker:
     @property
     def _may_interrupt(self) -> bool:
         """Whether what the caller says moves the floor."""
-        vad = self._settings.turn_detection
+        vad = self.settings.turn_detection
         return vad is None or vad.interrupts_response or self.speaker.reply is None
 
     def _announce(self) -> None:
         """Speech that was not told to the client yet is told now."""
-        if self._onset is not None:
-            self._stage.emit(SpeechStarted(self._items.open(), self._onset.media_time_ms))
-            self._onset = None
+        if self.onset is not None:
+            self._stage.emit(SpeechStarted(self.order.open(), self.onset.media_time_ms))
+            self.onset = None
 
     def _happen(self, happening: Happening) -> Action:
         """Steps the turn table and does what stops or holds something; starting something is left to the one who asked."""
-        was, onset = self._floor, self._onset
-        action = self._keeper.step(happening)
+        was, onset = self._floor, self.onset
+        action = self.keeper.step(happening)
         match action:
             case Action.KEEP_LISTENING:
-                self._transcriber.drop()
+                self.transcriber.drop()
             case Action.WITHDRAW:
                 self._announce()
                 self._withdraw(onset)
@@ -215,22 +235,22 @@ class TurnTaker:
 
     def _turn_over(self, utterance: Utterance) -> None:
         if self._floor is Floor.INTERRUPTED:
-            self._held_turn = utterance
+            self.held_turn = utterance
             self._happen(Happening.SILENCE)
-            self._transcriber.listen_ahead(utterance)
+            self.transcriber.listen_ahead(utterance)
             return
-        if self._items.open_id:
-            self._stage.emit(SpeechStopped(self._items.open_id, utterance.media_time_ms, utterance.voiced_until_ms))
-        item_id, previous = self._items.commit()
+        if self.order.open_id:
+            self._stage.emit(SpeechStopped(self.order.open_id, utterance.media_time_ms, utterance.voiced_until_ms))
+        item_id, previous = self.order.commit()
         self._stage.emit(InputCommitted(item_id, previous))
-        vad = self._settings.turn_detection
+        vad = self.settings.turn_detection
         may_interrupt = self._may_interrupt
         if may_interrupt:
             self._happen(Happening.SILENCE)
         clock = TurnClock(utterance.voiced_until_ns, self._parts.clock.now_ns())
-        transcript = self._transcriber.commit(utterance)
+        transcript = self.transcriber.commit(utterance)
         wants_reply = may_interrupt and vad is not None and vad.creates_response
-        self._commits.add(Commit(transcript, item_id, previous, clock, RequestReply() if wants_reply else None))
+        self.commits.add(Commit(transcript, item_id, previous, clock, RequestReply() if wants_reply else None))
         if transcript.is_done:
             self._transcribed(transcript)
 
@@ -242,12 +262,12 @@ class TurnTaker:
             is_nothing = transcript.has_failed or is_backchannel(transcript.text or "")
             self._happen(Happening.DISPROVEN if is_nothing else Happening.PROVEN)
         elif self._floor is Floor.DECIDING and transcript.text:
-            self._ear.endpointer.hint(silence_factor(transcript.text))
-            if self._settings.wants_partials:
-                self._stage.emit(TranscriptPartial(self._items.open_id, transcript.text))
+            self.ear.endpointer.hint(silence_factor(transcript.text))
+            if self.settings.wants_partials:
+                self._stage.emit(TranscriptPartial(self.order.open_id, transcript.text))
 
     def _words(self, transcript: Transcript) -> None:
-        commit = self._commits.take(transcript)
+        commit = self.commits.take(transcript)
         text, audio_ms = transcript.text, transcript.utterance.audio_ms
         commit.clock.transcript_ns = self._parts.clock.now_ns()
         if text is None:
@@ -256,8 +276,8 @@ class TurnTaker:
         else:
             self._stage.emit(TranscriptReady(commit.item_id, text, audio_ms))
         if text:
-            self._context.caller_said(text, commit.item_id)
-        if self._commits:
+            self.context.caller_said(text, commit.item_id)
+        if self.commits:
             return  # a later turn has the floor
         if text is None or commit.wish is None or not (text or audio_ms >= _SHORTEST_QUESTIONABLE_MS):
             self._happen(Happening.NO_WORDS)
@@ -265,20 +285,20 @@ class TurnTaker:
             memory = copy.deepcopy(self.speaker.memory)
             answered = Answered(transcript.utterance, commit.item_id, commit.previous_item_id, memory)
             cause = TurnCause.SPOKEN
-            self.speaker.answer(self._settings, commit.clock, answered, commit.wish, cause=cause, has_words=bool(text))
+            self.speaker.answer(self.settings, commit.clock, answered, commit.wish, cause=cause, has_words=bool(text))
 
     def _request(self, cause: TurnCause, wish: RequestReply, silences: int = 0) -> bool:
         if self._happen(Happening.REQUEST) is not Action.REPLY:
             return False
         now_ns = self._parts.clock.now_ns()
         clock = TurnClock(now_ns, now_ns, now_ns)
-        self.speaker.answer(self._settings, clock, None, wish, cause=cause, has_words=not silences, silences=silences)
+        self.speaker.answer(self.settings, clock, None, wish, cause=cause, has_words=not silences, silences=silences)
         return True
 
     def _withdraw(self, onset: Onset | None) -> None:
-        if self._commits:
-            commit = self._commits.withdraw()
-            self._items.withdraw(commit.item_id, commit.previous_item_id)
+        if self.commits:
+            commit = self.commits.withdraw()
+            self.order.withdraw(commit.item_id, commit.previous_item_id)
             self._join(commit.transcript.utterance, commit.item_id, onset, Floor.TRANSCRIBING)
 
     def _retract(self, onset: Onset | None, stage: Floor) -> None:
@@ -287,7 +307,7 @@ class TurnTaker:
 
     def _join(self, utterance: Utterance, item_id: str, onset: Onset | None, stage: Floor) -> None:
         assert onset is not None, "a turn is taken back because speech began"
-        self._ear.take_back(utterance, onset.frame)
+        self.ear.take_back(utterance, onset.frame)
         self._stage.emit(InputWithdrawn(item_id))
         self._parts.observer.commit_withdrawn(stage)
 
@@ -300,29 +320,29 @@ class TurnTaker:
         self._happen(Happening.DISPROVEN)
 
     def _resume(self) -> None:
-        self._onset = self._held_turn = None
-        self._transcriber.drop()
-        self._ear.dismiss()
+        self.onset = self.held_turn = None
+        self.transcriber.drop()
+        self.ear.dismiss()
         self._parts.observer.interruption_settled(Interruption.RESUMED)
         self.speaker.resume()
 
     def _admit(self) -> None:
         """Speech over the reply has the floor now: it is treated as all speech is, from where it stands."""
-        held, self._held_turn = self._held_turn, None
+        held, self.held_turn = self.held_turn, None
         if held is not None:
             self._turn_over(held)
-        elif self._transcriber.is_ahead:
+        elif self.transcriber.is_ahead:
             self._happen(Happening.PAUSE)
 
     def _first_audio(self) -> None:
         self._happen(Happening.FIRST_AUDIO)
 
     def _reply_finished(self) -> None:
-        self._silent_caller.agent_finished(self._ear.media_time_ms + self._parts.limits.lead_ms)
+        self.silent_caller.agent_finished(self.ear.media_time_ms + self._parts.limits.lead_ms)
         self._happen(Happening.FINISHED)
 
     def _mind_silence(self) -> None:
-        vad = self._settings.turn_detection
-        silences = self._silent_caller.due(self._ear.media_time_ms, vad.idle_timeout_ms if vad is not None else 0)
+        vad = self.settings.turn_detection
+        silences = self.silent_caller.due(self.ear.media_time_ms, vad.idle_timeout_ms if vad is not None else 0)
         if silences:
             self._request(TurnCause.SILENCE, RequestReply(), silences)

@@ -39,6 +39,11 @@ class Context:
         self._said: deque[Said] = deque()
         self._characters = 0
 
+    def restore(self, history: Sequence[Said]) -> None:
+        """Goes on from another's history."""
+        for said in history:
+            self._add(said)
+
     @property
     def history(self) -> Sequence[Said]:
         return tuple(self._said)

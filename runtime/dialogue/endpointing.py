@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from runtime.dialogue.checkpoint import EndpointerState
 from runtime.dialogue.pauses import LearnedPauses
 from runtime.dialogue.session_settings import ServerVad
 
@@ -111,10 +112,34 @@ class Endpointer:
         """Voice since the present speech began, pauses not counted; 0 where there is none."""
         return self._voiced * self._frame_ms if self._is_speech else 0.0
 
-    def begin_at(self, frame: int) -> None:
-        """The next frame has this index: the stream is resumed there."""
-        self._frame = frame - 1
-        self._last_voiced = frame - 1
+    @property
+    def state(self) -> EndpointerState:
+        """What `restore` goes on from."""
+        return EndpointerState(
+            self._frame,
+            self._row,
+            self._is_speech,
+            self._is_paused,
+            self._last_voiced,
+            self._voiced,
+            self._ended_at,
+            self._factor,
+            tuple(self._beliefs),
+            self.pauses.state,
+        )
+
+    def restore(self, state: EndpointerState) -> None:
+        self._frame, self._row = state.frame, state.row
+        self._is_speech, self._is_paused = state.is_speech, state.is_paused
+        self._last_voiced, self._voiced, self._ended_at = state.last_voiced, state.voiced, state.ended_at
+        self._factor = state.factor
+        self._beliefs.extend(state.beliefs)
+        self.pauses = LearnedPauses(*state.pauses)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether a `Paused` was told and neither its end nor the turn's."""
+        return self._is_paused
 
     def hint(self, factor: float) -> None:
         """The silence that ends the turn is `factor` times as long, in the present pause only. 1: no hint."""

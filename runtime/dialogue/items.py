@@ -13,6 +13,14 @@ class Items:
         self._last_id = ""
         self._open_id = ""
 
+    def restore(self, state: tuple[int, str, str]) -> None:
+        self._count, self._last_id, self._open_id = state
+
+    @property
+    def state(self) -> tuple[int, str, str]:
+        """What `restore` goes on from."""
+        return self._count, self._last_id, self._open_id
+
     def open(self) -> str:
         """Names the item that the caller has begun to speak."""
         self._open_id = self._next_id()

@@ -56,9 +56,14 @@ class SentenceCutter:
 
     __slots__ = ("_is_first", "_text")
 
-    def __init__(self) -> None:
-        self._text = ""
-        self._is_first = True
+    def __init__(self, text: str = "", is_first: bool = True) -> None:
+        self._text = text
+        self._is_first = is_first
+
+    @property
+    def state(self) -> tuple[str, bool]:
+        """What `SentenceCutter(*state)` goes on from: text that is no piece yet, and whether the next one is the first."""
+        return self._text, self._is_first
 
     def feed(self, delta: str) -> list[str]:
         """The pieces that this delta completes, often none."""

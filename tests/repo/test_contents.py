@@ -11,6 +11,8 @@ import pytest
 _ROOT = Path(__file__).parents[2]
 _LONGEST = 300
 _LONGER_WITH_REASON = {
+    "runtime/conversation/conversation.py": "the tasks of one session, what each event does, and the order of the end",
+    "runtime/conversation/speaker.py": "every way in which one reply begins, waits and ends",
     "runtime/conversation/turns.py": "every action of the turn table, beside each other",
     "runtime/dialogue/agent_events.py": "one closed list of small values; a codec reads it whole",
 }

@@ -1,0 +1,155 @@
+"""Takes the turns of one conversation as a value, and goes on from such a value in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from runtime.conversation.commits import Commit
+from runtime.conversation.ear import Onset, Utterance
+from runtime.conversation.kept_audio import KeptAudio
+from runtime.conversation.ports import CallParts
+from runtime.conversation.reply import Answered, Reply
+from runtime.conversation.turn_clock import TurnClock
+from runtime.conversation.turns import TurnTaker
+from runtime.dialogue.checkpoint import (
+    CHECKPOINT_VERSION,
+    AnsweredState,
+    Checkpoint,
+    CommitState,
+    OnsetState,
+    ReplyState,
+    Span,
+    TurnsState,
+    UtteranceState,
+)
+from runtime.dialogue.silent_caller import SilentCaller
+from runtime.dialogue.turn_table import Floor
+from runtime.engines.ports import VAD_FRAME_SAMPLES
+from runtime.primitives.clock import NS_PER_MS
+
+__all__ = ["checkpoint_of", "resume"]
+
+
+def checkpoint_of(
+    parts: CallParts, turns: TurnTaker, applied: int, unsent_frames: int, ages_ms: tuple[int, int], keys: str
+) -> Checkpoint:
+    """The conversation between two events. `unsent_frames` of the reply's audio have not left the process; `ages_ms`: of the
+    session and of its last event."""
+    state = _captured(turns, unsent_frames, parts.clock.now_ns())
+    base_frame = _first_frame_needed(state)
+    audio_from, skip_samples = turns.ear.marks.find(base_frame * VAD_FRAME_SAMPLES) or (applied + 1, 0)
+    return Checkpoint(
+        version=CHECKPOINT_VERSION,
+        session_id=parts.session_id,
+        epoch=parts.epoch,
+        applied=applied,
+        audio_from=audio_from,
+        skip_samples=skip_samples,
+        base_frame=base_frame,
+        settings=turns.settings,
+        turns=state,
+        age_ms=ages_ms[0],
+        idle_ms=ages_ms[1],
+        keys=keys,
+    )
+
+
+def _captured(turns: TurnTaker, unsent_frames: int, now_ns: int) -> TurnsState:
+    reply, last = turns.speaker.reply, turns.speaker.last
+    onset = turns.onset
+    return TurnsState(
+        floor=turns.keeper.floor,
+        history=tuple(turns.context.history),
+        memory=turns.speaker.memory,
+        items=turns.order.state,
+        generation=turns.speaker.state[0],
+        turn=turns.speaker.state[1],
+        ear=turns.ear.state,
+        commits=tuple(_commit_state(commit, now_ns) for commit in turns.commits),
+        reply=None if reply is None else _reply_state(reply, unsent_frames, turns.speaker.is_reversible, now_ns),
+        last_reply=None if last is None else _reply_state(last, 0, False, now_ns),
+        onset=None if onset is None else OnsetState(onset.media_time_ms, onset.frame, (now_ns - onset.began_ns) // NS_PER_MS),
+        held_turn=None if turns.held_turn is None else _utterance_state(turns.held_turn, now_ns),
+        silent_caller=turns.silent_caller.state,
+        hangs_up=turns.speaker.hangs_up,
+    )
+
+
+def _first_frame_needed(state: TurnsState) -> int:
+    """The first frame of the caller's audio that a resumption needs."""
+    spans: list[Span] = [*state.ear.earlier, (state.ear.first_frame, state.ear.frame + 1)]
+    utterances = [commit.utterance for commit in state.commits]
+    if state.held_turn is not None:
+        utterances.append(state.held_turn)
+    if state.reply is not None and state.reply.answered is not None:
+        utterances.append(state.reply.answered.utterance)
+    spans += [span for utterance in utterances for span in utterance.spans]
+    return max(0, min(first for first, _ in spans))
+
+
+async def resume(turns: TurnTaker, checkpoint: Checkpoint, audio: Sequence[bytes], now_ns: int) -> None:
+    """Puts everything back; nothing runs before `TurnTaker.go_on`. `audio`: of the events from `audio_from` to `applied`.
+
+    Raises MissingAudio.
+    """
+    state = checkpoint.turns
+    fed = [sample for number, pcm in enumerate(audio) for sample in turns.ear.feed(pcm, checkpoint.audio_from + number)]
+    marks, fed_rest = turns.ear.take_fed()
+    begins = checkpoint.base_frame * VAD_FRAME_SAMPLES - checkpoint.skip_samples
+    marks.move(begins)
+    turns.ear.move(begins)
+    kept = KeptAudio(checkpoint.base_frame, np.concatenate([*fed, fed_rest])[checkpoint.skip_samples :])
+
+    def utterance(of: UtteranceState) -> Utterance:
+        voiced_ns = now_ns - of.voiced_age_ms * NS_PER_MS
+        return Utterance(kept.samples(of.spans), of.media_time_ms, of.voiced_until_ms, voiced_ns, of.spans)
+
+    await turns.ear.restore(state.ear, kept, marks)
+    turns.keeper.floor = state.floor
+    turns.context.restore(state.history)
+    turns.order.restore(state.items)
+    turns.silent_caller = SilentCaller(*state.silent_caller)
+    turns.held_turn = None if state.held_turn is None else utterance(state.held_turn)
+    if state.onset is not None:
+        began_ns = now_ns - state.onset.age_ms * NS_PER_MS
+        turns.onset = Onset(state.onset.media_time_ms, began_ns, state.onset.frame)
+    for commit in state.commits:
+        spoken = utterance(commit.utterance)
+        clock = TurnClock(spoken.voiced_until_ns, now_ns - commit.decided_age_ms * NS_PER_MS)
+        turns.commits.add(
+            Commit(turns.transcriber.committed(spoken), commit.item_id, commit.previous_item_id, clock, commit.wish)
+        )
+    answered = None
+    if state.reply is not None and state.reply.answered is not None:
+        of = state.reply.answered
+        answered = Answered(utterance(of.utterance), of.item_id, of.previous_item_id, dict(of.memory))
+    numbers = (state.generation, state.turn)
+    turns.speaker.restore(numbers, state.memory, checkpoint.settings, state.reply, answered, state.last_reply)
+    turns.speaker.hangs_up = state.hangs_up
+    if state.floor is Floor.INTERRUPTED and turns.speaker.reply is not None:
+        turns.speaker.reply.mouth.hold()
+
+
+def _utterance_state(utterance: Utterance, now_ns: int) -> UtteranceState:
+    age_ms = (now_ns - utterance.voiced_until_ns) // NS_PER_MS
+    return UtteranceState(utterance.spans, utterance.media_time_ms, utterance.voiced_until_ms, age_ms)
+
+
+def _commit_state(commit: Commit, now_ns: int) -> CommitState:
+    return CommitState(
+        _utterance_state(commit.transcript.utterance, now_ns),
+        commit.item_id,
+        commit.previous_item_id,
+        (now_ns - commit.clock.decided_ns) // NS_PER_MS,
+        commit.wish,
+    )
+
+
+def _reply_state(reply: Reply, unsent_frames: int, is_reversible: bool, now_ns: int) -> ReplyState:
+    answered = None
+    if is_reversible and reply.answered is not None:
+        of = reply.answered
+        answered = AnsweredState(_utterance_state(of.utterance, now_ns), of.item_id, of.previous_item_id, of.memory)
+    return reply.state(unsent_frames, answered)

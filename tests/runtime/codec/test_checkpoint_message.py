@@ -1,0 +1,141 @@
+"""Checkpoints as bytes: whole, bounded, one version either way, and no caller's words in an error."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.codec.checkpoint_message import LONGEST_BYTES, BadCheckpoint, decode_checkpoint, encode_checkpoint
+from runtime.dialogue.agent import Role, Said, TurnCause
+from runtime.dialogue.caller_events import RequestReply
+from runtime.dialogue.checkpoint import (
+    AnsweredState,
+    Checkpoint,
+    CommitState,
+    EarState,
+    EndpointerState,
+    OnsetState,
+    PieceState,
+    ReplyState,
+    TurnsState,
+    UtteranceState,
+)
+from runtime.dialogue.session_settings import ClientTool, SessionSettings
+from runtime.dialogue.turn_table import Floor
+
+_UTTERANCE = UtteranceState(((3, 20), (25, 40)), 1_280, 1_056, 240)
+_REPLY = ReplyState(
+    generation=2,
+    item_id="item_0004",
+    previous_item_id="item_0003",
+    text="Very well. And",
+    is_written=False,
+    pieces=(PieceState("Very well.", 600, 30), PieceState("Yes,", 0, 0)),
+    rest="And",
+    is_first_piece=False,
+    sent_frames=12,
+    heard_ms=100,
+    speaks=True,
+    cause=TurnCause.SPOKEN,
+    silences=0,
+    has_words=True,
+    wish=RequestReply("e1", instructions="be brief", metadata={"a": "b"}),
+    memory={"notes": [1, {"deep": None}]},
+    tools_told=(2, 1),
+    had_effects=True,
+    has_failed=False,
+    ends_call=True,
+    transfers_to="billing",
+    answered=AnsweredState(_UTTERANCE, "item_0003", "item_0002", {}),
+)
+_CHECKPOINT = Checkpoint(
+    version=1,
+    session_id="s",
+    epoch=3,
+    applied=120,
+    audio_from=80,
+    skip_samples=77,
+    base_frame=3,
+    settings=SessionSettings("desk", metadata={"from": "+1"}, tools=(ClientTool("look_up"),)),
+    turns=TurnsState(
+        floor=Floor.INTERRUPTED,
+        history=(Said(Role.CALLER, "private words", item_id="item_0001"), Said(Role.AGENT, "Yes", is_complete=False)),
+        memory={"turns": 1},
+        items=(4, "item_0004", ""),
+        generation=2,
+        turn=2,
+        ear=EarState(
+            30,
+            44,
+            100,
+            0.25,
+            240,
+            ((1, 3),),
+            EndpointerState(44, 0, True, True, 32, 12, 8, 1.6, (0.1, 0.9), (210.0, 55.5, 4, 0.0)),
+        ),
+        commits=(CommitState(_UTTERANCE, "item_0003", "item_0002", 12, None),),
+        reply=_REPLY,
+        last_reply=None,
+        onset=OnsetState(900, 28, 140),
+        held_turn=_UTTERANCE,
+        silent_caller=(1, 4_000),
+    ),
+    age_ms=60_000,
+    idle_ms=20,
+    keys="42",
+)
+
+
+def test_a_checkpoint_comes_back_whole() -> None:
+    assert decode_checkpoint(encode_checkpoint(_CHECKPOINT)) == _CHECKPOINT
+
+
+def test_one_version_either_way_is_read_and_what_it_does_not_know_is_ignored() -> None:
+    document: dict[str, Any] = json.loads(encode_checkpoint(_CHECKPOINT))
+    newer = {**document, "version": 2, "mood": "fine", "turns": {**document["turns"], "more": [1]}}
+    assert decode_checkpoint(json.dumps(newer).encode()) == replace(_CHECKPOINT, version=2)
+    del document["keys"]
+    assert decode_checkpoint(json.dumps(document).encode()) == replace(_CHECKPOINT, keys="")
+    with pytest.raises(BadCheckpoint, match=r"version is 3; allowed: 0 to 2"):
+        decode_checkpoint(json.dumps({**document, "version": 3}).encode())
+
+
+def test_an_error_names_the_place_and_no_words() -> None:
+    document: dict[str, Any] = json.loads(encode_checkpoint(_CHECKPOINT))
+    document["turns"]["history"][0]["role"] = "private role"
+    with pytest.raises(BadCheckpoint) as caught:
+        decode_checkpoint(json.dumps(document).encode())
+    assert "history" in str(caught.value)
+    assert "private" not in str(caught.value)
+
+
+def test_settings_are_checked_as_when_a_client_sets_them() -> None:
+    document: dict[str, Any] = json.loads(encode_checkpoint(_CHECKPOINT))
+    document["settings"]["turn_detection"]["threshold"] = 7.0
+    with pytest.raises(BadCheckpoint, match="turn_detection"):
+        decode_checkpoint(json.dumps(document).encode())
+
+
+def test_its_size_is_bounded_both_ways() -> None:
+    long = replace(_CHECKPOINT, turns=replace(_CHECKPOINT.turns, memory={"notes": "x" * LONGEST_BYTES}))
+    with pytest.raises(BadCheckpoint, match=f"allowed: {LONGEST_BYTES}"):
+        encode_checkpoint(long)
+    with pytest.raises(BadCheckpoint, match=f"allowed: {LONGEST_BYTES}"):
+        decode_checkpoint(b" " * (LONGEST_BYTES + 1))
+
+
+def test_notes_that_are_no_json_are_refused() -> None:
+    odd = replace(_CHECKPOINT, turns=replace(_CHECKPOINT.turns, memory={"notes": object()}))
+    with pytest.raises(BadCheckpoint, match="memory"):
+        encode_checkpoint(odd)
+
+
+@given(st.binary(max_size=400) | st.text(max_size=100).map(str.encode))
+def test_anything_else_is_refused_and_nothing_escapes(encoded: bytes) -> None:
+    with pytest.raises(BadCheckpoint):
+        decode_checkpoint(encoded)
