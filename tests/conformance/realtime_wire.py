@@ -1,21 +1,27 @@
-"""The OpenAI Realtime wire. `flush` is a response that ends `cancelled`."""
+"""The OpenAI Realtime wire, and its beta dialect. `flush` is a response that ends `cancelled`."""
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.conformance.callers import Caller, Listener, Refused, Told
+from tests.conformance.callers import TELLS_ALL, Caller, Listener, Refused, Told
 from tests.support.local_runtime import LocalRuntime
 
-__all__ = ["realtime", "refused"]
+__all__ = ["BETA_TELLS", "realtime", "realtime_beta", "refused"]
+
+BETA_TELLS = TELLS_ALL - {"tool_call", "tool_result"}
+_GA_NAMES = {
+    "response.audio.delta": "response.output_audio.delta",
+    "response.audio_transcript.delta": "response.output_audio_transcript.delta",
+}
 
 
 class RealtimeCaller(Listener):
@@ -26,6 +32,9 @@ class RealtimeCaller(Listener):
 
     async def _send(self, **event: Any) -> None:
         await self._connection.send(json.dumps(event))
+
+    def _told(self, event: dict[str, Any]) -> list[Told]:
+        return _from_realtime(event)
 
     async def configure(self) -> None:
         tool = {"type": "function", "name": "client_look", "parameters": {"type": "object"}}
@@ -60,7 +69,7 @@ class RealtimeCaller(Listener):
             async for message in self._connection:
                 event = json.loads(message)
                 assert event["event_id"]
-                for told in _from_realtime(event):
+                for told in self._told(event):
                     self.hear(told)
         except ConnectionClosed:
             pass
@@ -107,14 +116,36 @@ def _from_realtime(event: dict[str, Any]) -> list[Told]:
     return []
 
 
+class BetaCaller(RealtimeCaller):
+    tells = BETA_TELLS
+
+    def _told(self, event: dict[str, Any]) -> list[Told]:
+        assert "output_audio" not in event["type"], "that is the other dialect's name"
+        return _from_realtime({**event, "type": _GA_NAMES.get(event["type"], event["type"])})
+
+    async def configure(self) -> None:
+        tool = {"type": "function", "name": "client_look", "parameters": {"type": "object"}}
+        session = {
+            "modalities": ["text", "audio"],
+            "input_audio_format": "pcm16",
+            "output_audio_format": "pcm16",
+            "tools": [tool],
+        }
+        await self._send(type="session.update", session={**session, "turn_detection": {"type": "server_vad"}})
+
+
 @asynccontextmanager
-async def realtime(local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True) -> AsyncIterator[Caller]:
-    headers = {"x-switchboard-session": session_id} if session_id else {}
+async def realtime(
+    local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True, is_beta: bool = False
+) -> AsyncIterator[Caller]:
+    headers = {"OpenAI-Beta": "realtime=v1"} if is_beta else {}
+    if session_id:
+        headers["x-switchboard-session"] = session_id
     try:
         connection = await connect(url or local.url, additional_headers=headers, max_queue=4096, ping_interval=None)
     except InvalidStatus as error:
         raise refused(error) from None
-    caller = RealtimeCaller(connection)
+    caller = (BetaCaller if is_beta else RealtimeCaller)(connection)
     async with anyio.create_task_group() as group:
         group.start_soon(caller.listen)
         if configures:
@@ -124,6 +155,10 @@ async def realtime(local: LocalRuntime, session_id: str = "", url: str = "", con
         finally:
             group.cancel_scope.cancel()
             connection.transport.abort()
+
+
+def realtime_beta(local: LocalRuntime, **options: Any) -> AbstractAsyncContextManager[Caller]:
+    return realtime(local, is_beta=True, **options)
 
 
 def refused(error: InvalidStatus) -> Refused:

@@ -12,17 +12,18 @@ import pytest
 from runtime.engines.synthetic import ToneSynthesizer
 from runtime.primitives.reasons import EndReason
 from tests.conformance.callers import RATE_HZ, Caller, Refused, Told, speech
-from tests.conformance.wires import WIRES
+from tests.conformance.wires import TELLS, WIRES
 from tests.support.local_runtime import LocalRuntime, local_runtime, until
 
 pytestmark = [pytest.mark.anyio]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A telephone has no text, no tools and no word for an error: what needs those runs on the other wires."""
+    """A telephone, for one, has no text, no tools and no word for an error: what needs those runs on the wires that tell them."""
     if "wire" in metafunc.fixturenames:
-        without = {"twilio"} if metafunc.definition.get_closest_marker("needs_text") else set()
-        metafunc.parametrize("wire", sorted(set(WIRES) - without))
+        marker = metafunc.definition.get_closest_marker("needs")
+        needed = set(marker.args) if marker else set()
+        metafunc.parametrize("wire", sorted(name for name in WIRES if needed <= TELLS[name]))
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ async def test_a_spoken_turn_is_answered(wire: str, local: LocalRuntime) -> None
         assert local.parts.snapshot().active == 1
 
 
-@pytest.mark.needs_text
+@pytest.mark.needs("tool_call")
 async def test_a_tool_call_is_visible(wire: str, local: LocalRuntime) -> None:
     local.hears.answer = "look in the book"
     async with call(wire, local) as caller:
@@ -91,7 +92,7 @@ async def test_a_tool_call_is_visible(wire: str, local: LocalRuntime) -> None:
         assert done.text == "Found {'free': 4}."
 
 
-@pytest.mark.needs_text
+@pytest.mark.needs("tool_request")
 async def test_a_tool_of_the_client_s_is_asked_and_answered(wire: str, local: LocalRuntime) -> None:  # requirement V4
     local.hears.answer = "ask the client"
     async with call(wire, local) as caller:
@@ -192,7 +193,7 @@ async def test_a_session_that_the_server_ends_says_why(wire: str) -> None:
     async with local_runtime(maximum_s=0.3) as local, call(wire, local) as caller:
         status = await caller.until_over()
         if "ended" in caller.tells:
-            assert caller.told[-1] == Told("ended", text="session_expired" if wire == "realtime" else "maximum_length")
+            assert caller.told[-1] == Told("ended", text="session_expired" if wire.startswith("realtime") else "maximum_length")
         assert status == ("OK" if wire == "grpc" else "1001 maximum_length")
         assert dict(local.ended) == {EndReason.MAXIMUM_LENGTH: 1}
 
@@ -203,14 +204,14 @@ async def test_a_drained_session_is_told(wire: str) -> None:
         local.runtime.leave()
         status = await caller.until_over()
         if "ended" in caller.tells:
-            assert caller.told[-1].text == ("server_draining" if wire == "realtime" else "drained")
+            assert caller.told[-1].text == ("server_draining" if wire.startswith("realtime") else "drained")
         assert status == ("UNAVAILABLE" if wire == "grpc" else "1012 drained")
         assert dict(local.ended) == {EndReason.DRAINED: 1}
 
 
 async def test_only_the_first_valid_message_makes_a_session(wire: str, local: LocalRuntime) -> None:  # requirement S1
     async with call(wire, local, configures=False) as caller:
-        if wire == "realtime":
+        if wire.startswith("realtime"):
             await caller.send_nonsense()
             await caller.until("error")
             assert (local.ledger.active, local.ledger.reserved) == (0, 1)
@@ -273,7 +274,7 @@ async def test_a_full_runtime_refuses_and_says_when_to_come_again(wire: str) -> 
             await later.until("reply_done")
 
 
-@pytest.mark.needs_text
+@pytest.mark.needs("reply_text")
 async def test_callers_are_told_apart(wire: str, local: LocalRuntime) -> None:
     answers: dict[str, str] = {}
 

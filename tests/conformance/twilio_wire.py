@@ -24,13 +24,14 @@ from tests.conformance.realtime_wire import refused
 from tests.support.local_runtime import LocalRuntime
 from tests.support.twilio import start_message
 
-__all__ = ["twilio"]
+__all__ = ["TWILIO_TELLS", "twilio"]
 
+TWILIO_TELLS = frozenset({"started", "audio", "reply_done", "flush"})
 _STEP = RATE_HZ // TWILIO_FORMAT.sample_rate_hz
 
 
 class TwilioCaller(Listener):
-    tells = frozenset({"started", "audio", "reply_done", "flush"})
+    tells = TWILIO_TELLS
 
     def __init__(self, connection: ClientConnection, local: LocalRuntime) -> None:
         super().__init__()
