@@ -11,7 +11,7 @@ Ping and pong never cross: the relay answers and probes each side itself. A clos
     runtime gone without a close      the caller gets 1012
     caller breaks the protocol        both get a close with the failure's code
     runtime breaks the protocol       its connection is aborted, the caller gets 1011 (1009 for an oversized frame)
-    caller does not read              its connection is aborted after a bound, then as "gone"
+    caller does not read              its connection is aborted after a bound, the runtime gets 1008 "slow_caller"
 
 Memory of a call: at most one frame held for each direction, and in each transport the high-water mark plus one read and one
 frame. All methods are event-loop callbacks; none blocks.
@@ -26,6 +26,7 @@ from typing import Final, Protocol
 
 from balancer.front.relay_leg import Leg
 from runtime.primitives.clock import NS_PER_MS, Clock
+from runtime.wire.close_codes import SLOW_CALLER_CLOSE
 from runtime.wire.websocket_frames import (
     CLOSE,
     PING,
@@ -148,8 +149,8 @@ class Relay:
     def gone(self, leg: Leg) -> None:
         """The connection of `leg` is over."""
         if leg is self.caller and not self.runtime.is_gone:
-            if leg.close_payload is not None and self.runtime.sent_close:
-                self.runtime.transport.close()  # flushed first: the runtime must read the goodbye
+            if self.runtime.sent_close:
+                self.runtime.transport.close()  # flushed first: the runtime must read why it is over
             else:
                 self._abort(self.runtime)
         if self.caller.is_gone and self.runtime.is_gone:
@@ -229,7 +230,12 @@ class Relay:
     def _dead(self, leg: Leg, end: RelayEnd) -> None:
         if leg is self.caller:
             self._note(end)
-            self.abort()
+            if end is RelayEnd.CALLER_STALLED:
+                self._say_close(self.runtime, close_payload(*SLOW_CALLER_CLOSE))
+                self._begin_closing()
+                self._abort(self.caller)
+            else:
+                self.abort()
         else:
             self._note(RelayEnd.RUNTIME_LOST)
             self._abandon_runtime(1012, "runtime lost")

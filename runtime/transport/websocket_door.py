@@ -24,7 +24,7 @@ from runtime.primitives.errors import VoiceError
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import DuplicateSession, Leg, UnknownTicket
 from runtime.transport.place import DirectForbidden, PlaceRefused, Places
-from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, WEBSOCKET_CLOSE_BY_END
+from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, SLOW_CALLER_CLOSE, WEBSOCKET_CLOSE_BY_END
 from runtime.wire.headers import RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
 
 __all__ = ["ABORT_KEY", "WebSocketDoor", "WebSocketLink", "deny", "hang_up"]
@@ -145,7 +145,8 @@ async def hang_up(websocket: WebSocket, reason: EndReason, text: str = "") -> No
 
 
 def _reason(disconnect: Message) -> EndReason:
-    """A close frame with a normal code or none is a goodbye; a broken protocol was closed by our side; else it is a loss.
+    """A close frame with a normal code or none is a goodbye; a broken protocol was closed by our side; a relay may have cut off a
+    caller who did not read; else it is a loss.
 
     1005 (RFC 6455: no code) stands both for a close frame without a code, which is what a browser's `close()` sends, and for a
     socket that just ended: only the frame brings a `reason`.
@@ -153,6 +154,8 @@ def _reason(disconnect: Message) -> EndReason:
     code = disconnect.get("code")
     if code in _GOODBYE_CODES or (code == 1005 and "reason" in disconnect):
         return EndReason.CLOSED_BY_CALLER
+    if (code, disconnect.get("reason")) == SLOW_CALLER_CLOSE:
+        return EndReason.SLOW_CALLER
     if code in (1002, 1003, 1007, 1009):
         return EndReason.PROTOCOL_ERROR
     return EndReason.CONNECTION_LOST

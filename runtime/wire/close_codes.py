@@ -12,7 +12,16 @@ from typing import Final
 
 from runtime.primitives.reasons import EndReason, RefusalReason
 
-__all__ = ["GRPC_STATUS_BY_END", "GRPC_STATUS_BY_REFUSAL", "HTTP_STATUS_BY_REFUSAL", "WEBSOCKET_CLOSE_BY_END"]
+__all__ = [
+    "GRPC_STATUS_BY_END",
+    "GRPC_STATUS_BY_REFUSAL",
+    "HTTP_STATUS_BY_REFUSAL",
+    "SLOW_CALLER_CLOSE",
+    "WEBSOCKET_CLOSE_BY_END",
+]
+
+SLOW_CALLER_CLOSE: Final = (1008, EndReason.SLOW_CALLER.value)
+"""Code and reason with which a relay tells a runtime that it has cut off a caller who did not read."""
 
 WEBSOCKET_CLOSE_BY_END: Final[Mapping[EndReason, int]] = MappingProxyType(
     {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
@@ -14,6 +15,7 @@ from tests.conformance.callers import Caller, Listener
 from tests.conformance.grpc_wire import PCM16_24K, configuration, from_message
 from tests.conformance.realtime_wire import refused
 from tests.support.local_runtime import LocalRuntime
+from tests.support.raw_websocket import small_socket
 
 __all__ = ["binary"]
 
@@ -65,16 +67,22 @@ class BinaryCaller(Listener):
 
 
 @asynccontextmanager
-async def binary(local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True) -> AsyncIterator[Caller]:
+async def binary(
+    local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True, reads: bool = True
+) -> AsyncIterator[Caller]:
     headers = {"x-switchboard-session": session_id} if session_id else {}
     target = url or local.url.replace("/v1/realtime", "/v1/converse")
+    sock = None if reads else small_socket(urlsplit(target).netloc, 2_048)
     try:
-        connection = await connect(target, additional_headers=headers, max_queue=4096, ping_interval=None)
+        connection = await connect(
+            target, additional_headers=headers, max_queue=4096 if reads else 1, ping_interval=None, sock=sock
+        )
     except InvalidStatus as error:
         raise refused(error) from None
     caller = BinaryCaller(connection)
     async with anyio.create_task_group() as group:
-        group.start_soon(caller.listen)
+        if reads:
+            group.start_soon(caller.listen)
         if configures:
             await caller.configure()
         try:

@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
@@ -14,6 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.conformance.callers import TELLS_ALL, Caller, Listener, Refused, Told
 from tests.support.local_runtime import LocalRuntime
+from tests.support.raw_websocket import small_socket
 
 __all__ = ["BETA_TELLS", "realtime", "realtime_beta", "refused"]
 
@@ -136,18 +138,22 @@ class BetaCaller(RealtimeCaller):
 
 @asynccontextmanager
 async def realtime(
-    local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True, is_beta: bool = False
+    local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True, reads: bool = True, is_beta: bool = False
 ) -> AsyncIterator[Caller]:
     headers = {"OpenAI-Beta": "realtime=v1"} if is_beta else {}
     if session_id:
         headers["x-switchboard-session"] = session_id
+    sock = None if reads else small_socket(urlsplit(url or local.url).netloc, 2_048)
     try:
-        connection = await connect(url or local.url, additional_headers=headers, max_queue=4096, ping_interval=None)
+        connection = await connect(
+            url or local.url, additional_headers=headers, max_queue=4096 if reads else 1, ping_interval=None, sock=sock
+        )
     except InvalidStatus as error:
         raise refused(error) from None
     caller = (BetaCaller if is_beta else RealtimeCaller)(connection)
     async with anyio.create_task_group() as group:
-        group.start_soon(caller.listen)
+        if reads:
+            group.start_soon(caller.listen)
         if configures:
             await caller.configure()
         try:

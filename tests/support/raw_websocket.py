@@ -13,7 +13,7 @@ from anyio.abc import SocketStream
 
 from runtime.wire.websocket_frames import CLOSE, build_frame, parse_close
 
-__all__ = ["RawCaller", "raw_caller", "raw_connection"]
+__all__ = ["RawCaller", "raw_caller", "raw_connection", "small_socket"]
 
 TEXT, BINARY = 1, 2
 _KEY = bytes(4)
@@ -66,8 +66,8 @@ def _close_code(received: bytes) -> int | None:
     return None
 
 
-@asynccontextmanager
-async def raw_connection(address: str, receive_buffer_bytes: int = 0) -> AsyncIterator[SocketStream]:
+def small_socket(address: str, receive_buffer_bytes: int) -> socket.socket:
+    """Connected. With few bytes for what it does not read (0: the system's own bound), so that its peer soon has to wait."""
     host, _, port = address.rpartition(":")
     raw = socket.socket()
     if receive_buffer_bytes:
@@ -78,7 +78,12 @@ async def raw_connection(address: str, receive_buffer_bytes: int = 0) -> AsyncIt
         raw.close()
         raise
     raw.setblocking(False)
-    stream = await SocketStream.from_socket(raw)
+    return raw
+
+
+@asynccontextmanager
+async def raw_connection(address: str, receive_buffer_bytes: int = 0) -> AsyncIterator[SocketStream]:
+    stream = await SocketStream.from_socket(small_socket(address, receive_buffer_bytes))
     try:
         yield stream
     finally:

@@ -260,7 +260,7 @@ async def test_a_caller_who_never_reads_is_cut_off_in_bounded_memory() -> None:
 
         await until(is_cut, within_s=10)
         assert 65_536 < peak < 2_000_000
-        await until(lambda: runtime.closes == [(None, None)])
+        await until(lambda: runtime.closes == [(1008, "slow_caller")])
         client.transport.abort()
 
 
