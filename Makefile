@@ -12,9 +12,10 @@ OPENAI_READY := .venv-openai/.ready
 AGENTS_READY := .venv-openai-agents/.ready
 PIPECAT_READY := .venv-pipecat/.ready
 PEERS_READY := .venv-peers/.ready
+LLM_READY := .venv-llm/.ready
 PROTOS := $(wildcard protos/switchboard/v1/*.proto protos/xds/*/orca/v3/*.proto)
 
-.PHONY: help setup demo test unit e2e browser clients-test lint types fmt protos lock soak sim bench bench-voice all clean
+.PHONY: help setup demo test unit e2e browser clients-test local-llm lint types fmt protos lock soak sim bench bench-voice all clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +38,10 @@ $(PIPECAT_READY): requirements/pipecat-client.lock requirements/install.sh
 
 $(PEERS_READY): requirements/peers.lock requirements/install.sh
 	@requirements/install.sh .venv-peers requirements/peers.lock
+	@touch $@
+
+$(LLM_READY): requirements/local-llm.lock requirements/install.sh
+	@requirements/install.sh .venv-llm requirements/local-llm.lock --no-deps
 	@touch $@
 
 setup: $(READY) ## install everything into .venv
@@ -83,8 +88,13 @@ lock: $(READY) ## compile the hashed locks anew (needs uv)
 	@for client in openai-agents-client pipecat-client; do \
 	  uv pip compile requirements/$$client.in --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header -q -o requirements/$$client.lock; done
+	@uv pip compile requirements/local-llm.in --no-deps --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header -q -o requirements/local-llm.lock
 	@uv pip compile requirements/peers.in --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -q -o requirements/peers.lock
+
+local-llm: $(LLM_READY) ## a small language model on this machine, served for runtime.engines.llm:LlmAgent
+	@.venv-llm/bin/python examples/local_llm.py
 
 soak: $(READY) ## a local fleet under Locust callers for a minute, as JSON, drawn to out/soak.png; ARGS="--seconds 300 --users 20"
 	@$(BIN)/python -m perf.locust.soak --json $(ARGS)
@@ -102,5 +112,5 @@ bench-voice: $(READY) ## turn latency, CPU and memory per call with real models,
 all: lint types test ## what CI runs
 
 clean: ## leave a fresh checkout
-	@rm -rf $(VENV) .venv-openai .venv-openai-agents .venv-pipecat .venv-peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out *.egg-info
+	@rm -rf $(VENV) .venv-openai .venv-openai-agents .venv-pipecat .venv-peers .venv-llm .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist out *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes a virtual environment from a hashed lock: requirements/install.sh FOLDER LOCK [--project]
+# Makes a virtual environment from a hashed lock: requirements/install.sh FOLDER LOCK [--project | --no-deps]
+# --no-deps: the lock names all that is wanted, though its packages ask for more.
 # Progress goes to standard error, so that `make demo ARGS=--json` keeps standard output for its result.
 set -euo pipefail
 exec 1>&2
@@ -38,7 +39,11 @@ install() {
   fail "installing failed: $(grep -iE '^ *(error|[A-Za-z]*Error):' "$log" | tail -n 1) (details: $log)"
 }
 step "installing $(grep -cE '^[a-zA-Z0-9]' "$lock") locked packages (about a minute with a near index)"
-install --require-hashes -r "$lock"
+if [ "$project" = --no-deps ]; then
+  install --require-hashes --no-deps -r "$lock"
+else
+  install --require-hashes -r "$lock"
+fi
 if [ "$project" = --project ]; then
   install --no-deps --no-build-isolation --editable .
 fi
