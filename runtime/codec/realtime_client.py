@@ -135,7 +135,7 @@ class RealtimeDecoder:
         item_id = event.get("item_id")
         if not isinstance(item_id, str) or not item_id:
             return [Invalid("invalid_value", "item_id is missing; expected text", event_id, "item_id")]
-        if self._memory.item(item_id) is None:
+        if not self._memory.has(item_id):
             text = f"there is no item {item_id[:64]!r}"
             return [Invalid("item_delete_invalid_item_id", text, event_id, "item_id")]
         return [DeleteItem(self._memory.root_of(item_id))]

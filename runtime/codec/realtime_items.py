@@ -30,15 +30,20 @@ def created_item(event: Mapping[str, Any], event_id: str, memory: RealtimeMemory
     item_id = item.get("id") or ""
     if not isinstance(item_id, str) or len(item_id) > _LONGEST_ID:
         return [Invalid("invalid_value", f"item.id; allowed: at most {_LONGEST_ID} characters", event_id, "item.id")]
-    if item_id and memory.item(item_id) is not None:
+    if item_id and memory.has(item_id):
         return [Invalid("item_create_duplicate_item_id", f"item {item_id!r} exists", event_id, "item.id")]
+    created: CallerEvent | None = None
     match item.get("type"):
         case "message":
-            return [_message(item, item_id, event_id)]
+            created = _message(item, item_id, event_id)
         case "function_call_output":
-            return [_output(item, item_id, event_id, memory)]
+            created = _output(item, item_id, event_id, memory)
         case "function_call":
-            return [_call(item, item_id, event_id, memory)]
+            created = _call(item, item_id, event_id, memory)
+    if created is not None:
+        if item_id and not isinstance(created, Invalid):
+            memory.expect(item_id)
+        return [created]
     allowed = "message, function_call_output, function_call"
     return [Invalid("invalid_value", f"item.type is {item.get('type')!s:.32}; allowed: {allowed}", event_id, "item.type")]
 

@@ -60,6 +60,7 @@ class RealtimeMemory:
         self.outputs: dict[str, str] = {}
         self._known_calls: set[str] = set()
         self._items: OrderedDict[str, Item] = OrderedDict()
+        self._on_the_way: set[str] = set()
         self._sizes: dict[str, int] = {}
         self._characters = 0
         self._replies: dict[str, tuple[int, str]] = {}
@@ -68,12 +69,22 @@ class RealtimeMemory:
     def keep(self, item: Item) -> None:
         """A new item, or the newer form of one that is known."""
         item_id = str(item["id"])
+        self._on_the_way.discard(item_id)
         self._characters -= self._sizes.pop(item_id, 0)
         self._items[item_id] = item
         self._sizes[item_id] = size = _size(item)
         self._characters += size
         while len(self._items) > 1 and (len(self._items) > _MOST_ITEMS or self._characters > _MOST_CHARACTERS):
             self.forget(next(iter(self._items)))
+
+    def expect(self, item_id: str) -> None:
+        """The client has named an item of its own: it may speak of it before it was told that the item is there."""
+        if len(self._on_the_way) < _MOST_ITEMS:
+            self._on_the_way.add(item_id)
+
+    def has(self, item_id: str) -> bool:
+        """Whether there is such an item, or will be as soon as what the client has sent was worked through."""
+        return item_id in self._items or item_id in self._on_the_way
 
     def forget(self, item_id: str) -> None:
         self._items.pop(item_id, None)

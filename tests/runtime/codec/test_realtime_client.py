@@ -19,6 +19,7 @@ from runtime.dialogue.caller_events import (
     ClearAudio,
     CommitAudio,
     Configure,
+    DeleteItem,
     Echo,
     Interrupt,
     Invalid,
@@ -190,6 +191,17 @@ def test_a_duplicate_item_id_has_its_own_code() -> None:
     (event,) = _decode({"type": "conversation.item.create", "item": item}, memory)
     assert isinstance(event, Invalid)
     assert event.code == "item_create_duplicate_item_id"
+
+
+def test_a_client_may_speak_of_its_item_before_it_is_told_of_it() -> None:
+    decoder = _decoder()
+    item = {"id": "mine", "type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]}
+    create = json.dumps({"type": "conversation.item.create", "item": item})
+    assert decoder.decode(create) == [SayText("x", "mine")]
+    (again,) = decoder.decode(create)
+    assert isinstance(again, Invalid)
+    assert again.code == "item_create_duplicate_item_id"
+    assert decoder.decode(json.dumps({"type": "conversation.item.delete", "item_id": "mine"})) == [DeleteItem("mine")]
 
 
 @pytest.mark.parametrize(("asked", "heard"), [(40, 40), (-40, 0), (5_000, 100), (10**400, 100)])
