@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from runtime.dialogue.agent import Json, Tool, ToolFailure, Turn
+from runtime.dialogue.agent import Json, Tool, ToolFailure, Turn, TurnCause
 from runtime.engines.front_desk.booking import Booking, wants_table
 from runtime.engines.front_desk.courtesy import courtesy_reply
 from runtime.engines.front_desk.notes import Notes
@@ -21,6 +21,7 @@ __all__ = ["FrontDesk"]
 _WORDS_A_PIECE: Final = 3
 _ANYTHING_ELSE: Final = "Is there anything else?"
 _GIVES_UP: Final = re.compile(r"\b(?:never mind|forget it|forget about it|cancel|no booking)\b")
+_MOST_SILENCES: Final = 3
 _MOST_MISSES: Final = 2
 """Turns in a row that do not help a booking; then the caller wants something else, and it is taken as a message."""
 
@@ -30,6 +31,7 @@ class FrontDesk:
 
     Every reply to words holds those words, all and in order, after "You asked", "I heard" and the like. A caller who talks over a
     reply has not finished: the texts are joined, understood again as one, and what was recorded before is replaced.
+    It hangs up after a goodbye, and on a caller who says nothing to three questions.
     Holds no state of a call; any number of calls may use it.
     """
 
@@ -50,6 +52,8 @@ class FrontDesk:
             yield group if start + _WORDS_A_PIECE >= len(words) else group + " "
 
     async def _answer(self, turn: Turn) -> str:
+        if turn.cause is TurnCause.SILENCE:
+            return _asked_again(turn)
         utterance = utterance_of(turn)
         if not has_words(turn.text):
             if utterance.parts:
@@ -70,6 +74,8 @@ class FrontDesk:
             booking, notes.booking = notes.booking, None if courtesy.endswith("Goodbye.") else notes.booking
             open_question = f"{notes.booking.question}" if notes.booking else courtesy
             without_table = "Then I book no table. " if booking and not notes.booking else ""
+            if open_question.endswith("Goodbye."):
+                turn.end_call()
             return f"You said: {_closed(utterance.text)} {without_table}{open_question}"
         if notes.booking or wants_table(said):
             if notes.booking and _GIVES_UP.search(said):
@@ -104,6 +110,14 @@ class FrontDesk:
         if failure := await _record(turn, notes, "take_message", {"text": utterance.text}):
             return f"I heard: {_closed(utterance.text)} {failure}"
         return f"I have taken your message: {_closed(utterance.text)} {_ANYTHING_ELSE}"
+
+
+def _asked_again(turn: Turn) -> str:
+    """What to say to somebody who says nothing: twice a question, then goodbye."""
+    if turn.silences < _MOST_SILENCES:
+        return "Are you still there?" if turn.silences == 1 else "I cannot hear you. Please say something, or call again later."
+    turn.end_call()
+    return "I still hear nothing, so I hang up now. Goodbye."
 
 
 async def _record(turn: Turn, notes: Notes, tool: str, arguments: dict[str, Json]) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perf.demo.scoring import contains_words
-from runtime.dialogue.agent import Agent, Json, Role, Said, ToolFailure, Turn
+from runtime.dialogue.agent import Agent, Json, Role, Said, ToolFailure, Turn, TurnCause
 from runtime.engines.front_desk import FrontDesk
 from runtime.engines.front_desk.utterance import has_words
 
@@ -242,3 +242,33 @@ def test_every_reply_holds_word_for_word_what_was_said(turns: list[tuple[str, in
             assert " ".join(text.split()).rstrip(" .,;:!?…") in reply
         if heard_of_reply is None:
             said.clear()
+
+
+def _said(turn: Turn) -> str:
+    async def collect() -> str:
+        return "".join([piece async for piece in AGENT.reply(turn)])
+
+    return anyio.run(collect)
+
+
+def _turn(text: str, ended: list[int], **fields: object) -> Turn:
+    async def no_tool(name: str, arguments: Mapping[str, Json]) -> Json:
+        raise AssertionError
+
+    return Turn(text, (), {}, no_tool, end_call=lambda: ended.append(1), **fields)  # type: ignore[arg-type]  # test shorthand
+
+
+def test_it_hangs_up_after_a_goodbye_and_not_before() -> None:  # requirement U1
+    ended: list[int] = []
+    _said(_turn("Hello.", ended))
+    assert not ended
+    assert _said(_turn("Thank you, goodbye.", ended)).endswith("Goodbye.")
+    assert ended == [1]
+
+
+def test_a_silent_caller_is_asked_twice_and_then_let_go() -> None:  # requirement U1
+    ended: list[int] = []
+    said = [_said(_turn("", ended, cause=TurnCause.SILENCE, silences=count)) for count in (1, 2, 3)]
+    assert said[0] == "Are you still there?"
+    assert len(set(said)) == 3
+    assert ended == [1]
