@@ -56,7 +56,7 @@ def load_engines(settings: EngineSettings | None = None) -> LoadedEngines:
         free = synthetic_engines()
         cost = settings.synthetic
         return free if cost.is_free else costly_engines(free, cost, settings.worker_threads, settings.queue_limit)
-    pool = WorkerPool(settings.worker_threads, settings.queue_limit)
+    pool = WorkerPool(settings.worker_threads, settings.queue_limit, quick=1)
     try:
         recognizer = WhisperRecognizer(pool, settings.worker_threads)
         synthesizer = HibariSynthesizer(pool)

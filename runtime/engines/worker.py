@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from runtime.engines.completion import Completion
 from runtime.engines.errors import EngineBusy, EngineClosed
@@ -15,6 +15,8 @@ from runtime.engines.ports import Urgency
 __all__ = ["Priority", "WorkerPool", "transcript_priority"]
 
 T = TypeVar("T")
+
+_LOOK_AGAIN_S: Final = 0.01
 
 
 class Priority(IntEnum):
@@ -42,9 +44,12 @@ def transcript_priority(urgency: Urgency | None) -> Callable[[], Priority]:
 
 @dataclass(slots=True, eq=False)
 class _Job(Generic[T]):
+    """`runs_as`: the priority with which it was begun."""
+
     priority: Callable[[], Priority]
     work: Callable[[], T]
     completion: Completion[T]
+    runs_as: Priority = Priority.SPEECH
 
     def run(self) -> None:
         try:
@@ -64,20 +69,34 @@ class WorkerPool:
     Args:
         threads: how many jobs run at once, at least 1. Inference is native code that releases the interpreter lock.
         queue_limit: how many jobs may wait, at least 1.
+        quick: threads on top for what takes some hundredths of a second and is waited for in silence (first speech, end of turn),
+            so that it need not stand behind a recognition. A work of a fifth of a second cannot be stopped once it runs.
+
+    What is wanted ahead of need takes one thread less than there are, at least one.
     """
 
-    def __init__(self, threads: int, queue_limit: int, name: str = "engines") -> None:
+    def __init__(self, threads: int, queue_limit: int, name: str = "engines", quick: int = 0) -> None:
         if threads < 1 or queue_limit < 1:
             raise ValueError(f"threads is {threads}, queue_limit is {queue_limit}; allowed: at least 1")
         self._name = name
         self._queue_limit = queue_limit
         self._changed = threading.Condition()
         self._queue: list[_Job[object]] = []
-        self._running = 0
+        self._at_work: list[_Job[object]] = []
+        self._slow_limit = threads
         self._is_closed = False
-        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(threads)]
+        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(threads + quick)]
         for thread in self._threads:
             thread.start()
+
+    def _may_run(self, priority: Priority) -> bool:
+        """Whether a thread may begin such work now. The lock is held."""
+        if priority <= Priority.END_OF_TURN:
+            return True
+        if len([job for job in self._at_work if job.runs_as > Priority.END_OF_TURN]) >= self._slow_limit:
+            return False
+        ahead = len([job for job in self._at_work if job.runs_as is Priority.TRANSCRIPT_AHEAD])
+        return priority is not Priority.TRANSCRIPT_AHEAD or ahead < max(1, self._slow_limit - 1)
 
     def waiting(self) -> int:
         """How many jobs wait for a thread. Never above the limit."""
@@ -85,7 +104,7 @@ class WorkerPool:
 
     def running(self) -> int:
         """How many jobs run at this instant."""
-        return self._running
+        return len(self._at_work)
 
     async def run(self, priority: Priority | Callable[[], Priority], work: Callable[[], T]) -> T:
         """Runs `work` in one of the threads and answers what it returned, or raises what it raised.
@@ -137,17 +156,28 @@ class WorkerPool:
     def _work(self) -> None:
         while (job := self._next()) is not None:
             job.run()
-            del job  # a thread that waits for work must not keep the last utterance alive
             with self._changed:
-                self._running -= 1
+                self._at_work.remove(job)
+                self._changed.notify()  # what could not be begun beside it may be now
+            del job  # a thread that waits for work must not keep the last utterance alive
 
     def _next(self) -> _Job[object] | None:
         with self._changed:
-            while not self._queue:
+            while (job := self._first()) is None:
                 if self._is_closed:
                     return None
-                self._changed.wait()
-            self._running += 1
-            # Scanned, no heap: priorities change while jobs wait, and the queue is short. The first of equals is the oldest.
-            first = min(range(len(self._queue)), key=lambda index: self._queue[index].priority())
-            return self._queue.pop(first)
+                # What may not be begun now may be when its priority changes, which is told to nobody.
+                self._changed.wait(_LOOK_AGAIN_S if self._queue else None)
+            self._queue.remove(job)
+            self._at_work.append(job)
+            return job
+
+    def _first(self) -> _Job[object] | None:
+        """What to begin now: of the first priority the oldest. Scanned, no heap: priorities change, and the queue is short."""
+        first: _Job[object] | None = None
+        for job in self._queue:
+            priority = job.priority()
+            if self._may_run(priority) and (first is None or priority < first.runs_as):
+                job.runs_as = priority
+                first = job
+        return first
