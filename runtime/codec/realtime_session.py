@@ -115,6 +115,8 @@ def _turn_detection(now: ServerVad | None, listening: Mapping[str, Any]) -> Serv
     if wanted.get("type", "server_vad") not in _DETECTORS:
         raise InvalidSession(f"{_VAD_PATH}.type", wanted["type"], " | ".join((*_DETECTORS, "null")))
     base = now or ServerVad()
+    # A client that names another silence gets just that; one that leaves it as it is gets what fits the caller.
+    names_silence = wanted.get("silence_duration_ms") not in (None, base.silence_duration_ms)
     try:
         return ServerVad(
             threshold=number(wanted, _VAD_PATH, "threshold", base.threshold),
@@ -122,7 +124,7 @@ def _turn_detection(now: ServerVad | None, listening: Mapping[str, Any]) -> Serv
             silence_duration_ms=whole(wanted, _VAD_PATH, "silence_duration_ms", base.silence_duration_ms),
             creates_response=flag(wanted, _VAD_PATH, "create_response", base.creates_response),
             interrupts_response=flag(wanted, _VAD_PATH, "interrupt_response", base.interrupts_response),
-            is_adaptive=base.is_adaptive,
+            is_adaptive=base.is_adaptive and not names_silence,
             idle_timeout_ms=whole(wanted, _VAD_PATH, "idle_timeout_ms", 0),
         )
     except OutOfRange as error:

@@ -17,7 +17,7 @@ from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, Client
         SessionSettings("a", turn_detection=None, instructions="x", speaks=False),
         SessionSettings("a", tools=(ClientTool("t", "d", '{"type": "object"}'),)),
         SessionSettings(
-            "a", input_format=AudioFormat(AudioEncoding.MULAW, 8000), turn_detection=ServerVad(0.3, 100, 700, False, False)
+            "a", input_format=AudioFormat(AudioEncoding.MULAW, 8000), turn_detection=ServerVad(0.3, 100, 700, False, False, False)
         ),
     ],
 )
@@ -43,3 +43,12 @@ def test_the_wait_for_a_silent_caller_is_a_setting() -> None:
     assert session.settings.turn_detection == ServerVad(idle_timeout_ms=6_000)
     with pytest.raises(InvalidSession, match="idle_timeout_ms is 5; allowed: 1000 to 600000"):
         merged(session, {"audio": {"input": {"turn_detection": {"idle_timeout_ms": 5}}}})
+
+
+def test_a_silence_that_is_named_is_kept_to() -> None:
+    session = RealtimeSession(SessionSettings("a"))
+    for silence_ms, is_adaptive in ((500, True), (400, False)):
+        wanted = {"audio": {"input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": silence_ms}}}}
+        vad = merged(session, wanted).settings.turn_detection
+        assert vad is not None
+        assert (vad.silence_duration_ms, vad.is_adaptive) == (silence_ms, is_adaptive)
