@@ -10,7 +10,7 @@ from structlog.typing import FilteringBoundLogger
 
 from runtime.conversation.conversation import Conversation
 from runtime.conversation.intent_memory import IntentMemory
-from runtime.conversation.ports import CallLink, ConversationLimits, IntentStore, Interruption, TurnLatency
+from runtime.conversation.ports import CallLink, ConversationLimits, IntentStore, Interruption, ResumeTokens, TurnLatency
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import SessionOpened
 from runtime.dialogue.session_settings import SessionSettings
@@ -58,6 +58,8 @@ class Calls:
 
     Attributes:
         state: the runtime's; the application moves it on.
+
+    Without `resume_tokens` no caller is offered to come back.
     """
 
     def __init__(
@@ -74,7 +76,9 @@ class Calls:
         saturation: Callable[[], Saturation],
         log: FilteringBoundLogger,
         intents: IntentStore | None = None,
+        resume_tokens: ResumeTokens | None = None,
     ) -> None:
+        self._resume_tokens = resume_tokens
         self._intents = intents or IntentMemory()
         self.state = RuntimeState.STARTING
         self._runtime_id = runtime_id
@@ -138,7 +142,8 @@ class Calls:
                 leg.epoch,
             )
             self._running[leg] = conversation
-            return await conversation.run(link, SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings))
+            token = "" if self._resume_tokens is None else self._resume_tokens.issue(leg.session_id)
+            return await conversation.run(link, SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings, token))
         except Exception:
             # The session boundary: a fault of ours ends this call, loudly, and no other.
             log.exception("conversation failed")

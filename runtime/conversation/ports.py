@@ -24,6 +24,7 @@ __all__ = [
     "IntentStore",
     "Interruption",
     "LinkClosed",
+    "ResumeTokens",
     "Stage",
     "TurnLatency",
 ]
@@ -100,6 +101,22 @@ class IntentStore(Protocol):
         ...
 
     async def finish(self, intent: Intent, outcome: IntentOutcome) -> None: ...
+
+
+class ResumeTokens(Protocol):
+    """Who holds a session's token may come back to it. A token is good once, and a session has one at a time."""
+
+    def issue(self, session_id: str) -> str:
+        """A new token; the session's older one is void."""
+        ...
+
+    def redeem(self, token: str) -> str | None:
+        """The session that the token names, which is void from now on; None where it names none."""
+        ...
+
+    def forget(self, session_id: str) -> None:
+        """The session is over."""
+        ...
 
 
 class CallObserver(Protocol):
