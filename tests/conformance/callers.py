@@ -4,6 +4,7 @@
 |---|---|
 | started | text: session id |
 | speech_started, speech_stopped, reply_started, held, resumed | |
+| transfer | text: to whom |
 | transcript, reply_text, reply_done, error, ended | text |
 | audio | audio: PCM16 at 24 kHz |
 | tool_call, tool_result | text: its JSON |
@@ -40,6 +41,9 @@ TELLS_ALL = frozenset(
         "flush",
         "error",
         "ended",
+        "held",
+        "resumed",
+        "transfer",
     }
 )
 

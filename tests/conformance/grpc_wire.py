@@ -99,6 +99,8 @@ def from_message(response: pb.ConverseResponse) -> Told | None:
             return Told("reply_done", generation, response.reply_done.text)
         case "error":
             return Told("error", text=response.error.code)
+        case "transfer":
+            return Told("transfer", text=response.transfer.target)
         case "ended":
             return Told("ended", text=response.ended.reason)
     return None

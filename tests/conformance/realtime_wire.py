@@ -17,9 +17,10 @@ from tests.conformance.callers import TELLS_ALL, Caller, Listener, Refused, Told
 from tests.support.local_runtime import LocalRuntime
 from tests.support.raw_websocket import small_socket
 
-__all__ = ["BETA_TELLS", "realtime", "realtime_beta", "refused"]
+__all__ = ["BETA_TELLS", "REALTIME_TELLS", "realtime", "realtime_beta", "refused"]
 
-BETA_TELLS = TELLS_ALL - {"tool_call", "tool_result"}
+REALTIME_TELLS = TELLS_ALL - {"held", "resumed", "transfer"}
+BETA_TELLS = REALTIME_TELLS - {"tool_call", "tool_result"}
 _GA_NAMES = {
     "response.audio.delta": "response.output_audio.delta",
     "response.audio_transcript.delta": "response.output_audio_transcript.delta",
@@ -27,6 +28,8 @@ _GA_NAMES = {
 
 
 class RealtimeCaller(Listener):
+    tells = REALTIME_TELLS
+
     def __init__(self, connection: ClientConnection) -> None:
         super().__init__()
         self._connection = connection

@@ -143,6 +143,45 @@ async def test_nothing_of_a_dead_reply_follows_a_barge_in(wire: str) -> None:  #
             assert len(audio_of(caller, 1)) < 5 * 2 * RATE_HZ, "of a minute and more"
 
 
+async def test_a_word_of_assent_holds_the_agent_and_does_not_stop_it(wire: str) -> None:  # requirement V2
+    async with local_runtime(lead_ms=40) as local:
+        local.hears.answer = "a long story"
+        async with call(wire, local) as caller:
+            await caller.say(speech())
+            await caller.until("audio", 30)
+            local.hears.answer = "uh huh"
+            await caller.say(speech(0.3, 1.0))
+            if "held" in caller.tells:
+                held, resumed = await caller.until("held"), await caller.until("resumed")
+                assert held.generation == resumed.generation == 1
+                between = caller.told[caller.told.index(held) : caller.told.index(resumed)]
+                assert not [told for told in between if told.kind == "audio"]
+            await caller.until("audio", len(caller.of("audio")) + 60)
+            assert not caller.of("flush")
+            assert not caller.of("reply_done")
+            assert {told.generation for told in caller.of("audio")} == {1}
+
+
+async def test_an_agent_ends_the_call_when_its_last_word_was_said(wire: str, local: LocalRuntime) -> None:  # requirement U1
+    async with call(wire, local) as caller:
+        await caller.type("bye")
+        status = await caller.until_over()
+        assert status == ("OK" if wire == "grpc" else "1000 closed_by_agent")
+        assert len(audio_of(caller, 1)) / (RATE_HZ * 2 / 1_000) == pytest.approx(spoken_ms("Goodbye."), abs=100)
+        assert len(caller.of("reply_done")) == 1
+        if wire in ("grpc", "binary"):
+            assert caller.told[-1] == Told("ended", text="closed_by_agent")
+    await local.until_ended(EndReason.CLOSED_BY_AGENT)
+
+
+@pytest.mark.needs("transfer")
+async def test_an_agent_hands_the_call_on(wire: str, local: LocalRuntime) -> None:  # requirement U1
+    async with call(wire, local) as caller:
+        await caller.type("reception please")
+        assert (await caller.until("transfer")).text == "reception"
+        assert (await caller.until("reply_done")).text == "One moment."
+
+
 async def test_a_typed_turn_is_answered(wire: str, local: LocalRuntime) -> None:
     async with call(wire, local) as caller:
         await caller.type("hello there")

@@ -93,6 +93,12 @@ def desk() -> ScriptedAgent:
         elif "client" in turn.text:
             found = await turn.call_tool("client_look", {"people": 4})
             yield f"The client found {found}."
+        elif "bye" in turn.text:
+            turn.end_call()
+            yield "Goodbye."
+        elif "reception" in turn.text:
+            turn.transfer("reception")
+            yield "One moment."
         elif "long" in turn.text:
             yield "This is a long answer that goes on and on. " * 200
         else:
