@@ -102,9 +102,10 @@ soak: $(READY) ## a local fleet under Locust callers for a minute, as JSON, draw
 sim: $(READY) ## every policy in every scenario, written to docs/simulation.md with its pictures (over an hour on two cores)
 	@$(BIN)/python -m perf.sim.document $(ARGS)
 
-bench: $(READY) ## decision time and relay cost, as JSON
+bench: $(READY) ## decision time, relay cost and codec cost, as JSON
 	@$(BIN)/python -m perf.bench.decision --json
 	@$(BIN)/python -m perf.bench.relay --json
+	@$(BIN)/python -m perf.bench.wires --json
 
 bench-voice: $(READY) ## turn latency, CPU and memory per call with real models, as JSON
 	@$(BIN)/python -m perf.voice --json $(ARGS)
