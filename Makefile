@@ -15,7 +15,7 @@ PEERS_READY := .venv-peers/.ready
 LLM_READY := .venv-llm/.ready
 PROTOS := $(wildcard protos/switchboard/v1/*.proto protos/xds/*/orca/v3/*.proto)
 
-.PHONY: help setup demo test unit e2e browser clients-test local-llm lint types fmt protos lock soak sim bench bench-voice all clean
+.PHONY: help setup demo test unit e2e browser clients-test local-llm smart-turn lint types fmt protos lock soak sim bench bench-voice all clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ lock: $(READY) ## compile the hashed locks anew (needs uv)
 	  --no-emit-index-url --no-header -q -o requirements/local-llm.lock
 	@uv pip compile requirements/peers.in --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header -q -o requirements/peers.lock
+
+smart-turn: $(READY) ## the optional end-of-turn classifier; prints its file, for: python -m runtime --smart-turn FILE
+	@requirements/fetch-smart-turn.sh $(BIN)/python .cache/models
 
 local-llm: $(LLM_READY) ## a small language model on this machine, served for runtime.engines.llm:LlmAgent
 	@.venv-llm/bin/python examples/local_llm.py

@@ -49,6 +49,7 @@ class RuntimeSettings:
     engine_threads: int = setting(
         2, "recognitions and syntheses at once; more than cores only makes all wait", at_least=1, at_most=64
     )
+    smart_turn: str = setting("", "file of the smart-turn end-of-turn classifier, from `make smart-turn`; empty: without it")
     synthetic_speech_ms_per_s: float = setting(
         0.0, "CPU that synthetic engines burn for a second of a caller's utterance", unit="ms/s", at_least=0.0, at_most=10_000.0
     )

@@ -108,7 +108,8 @@ def engines_of(settings: RuntimeSettings) -> LoadedEngines:
         jitter=settings.synthetic_jitter,
         seed=settings.synthetic_seed,
     )
-    return load_engines(EngineSettings(EngineKind(settings.engines), settings.engine_threads, synthetic=cost))
+    kind = EngineKind(settings.engines)
+    return load_engines(EngineSettings(kind, settings.engine_threads, smart_turn=settings.smart_turn, synthetic=cost))
 
 
 def wire(settings: RuntimeSettings, agent: Agent, engines: LoadedEngines, http_port: int, log: FilteringBoundLogger) -> Parts:

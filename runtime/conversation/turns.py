@@ -6,6 +6,7 @@ All changes happen on the event loop between two awaits, so a decision is visibl
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import Final, assert_never
 
 from runtime.conversation.commits import Commit, Commits
@@ -39,11 +40,15 @@ from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.silent_caller import SilentCaller
 from runtime.dialogue.turn_table import Action, Floor, Happening
 from runtime.dialogue.words_hint import is_backchannel, silence_factor
+from runtime.engines.errors import EngineBusy
 
 __all__ = ["TurnTaker"]
 
 _PROOF_MS: Final = 608.0
 """Voice over the agent that is an interruption whatever it says: "uh-huh" and "okay" are shorter."""
+_FINISHED_RATIO: Final = 0.5
+_FINISHED_FACTOR: Final = 0.6
+"""Of the silence, where a classifier takes the turn to be finished. It errs, so some silence is still asked for."""
 _SHORTEST_QUESTIONABLE_MS: Final = 1_000
 """Without words, anything shorter is a cough or a click that no agent should ask about."""
 
@@ -165,6 +170,7 @@ class TurnTaker:
             case Pause(utterance):
                 if self._happen(Happening.PAUSE) is Action.LISTEN_AHEAD:
                     self.transcriber.listen_ahead(utterance)
+                    self._classify(utterance)
             case GoesOn():
                 self._happen(Happening.VOICE)
             case Utterance():
@@ -265,6 +271,20 @@ class TurnTaker:
             self.ear.endpointer.hint(silence_factor(transcript.text))
             if self.settings.wants_partials:
                 self._stage.emit(TranscriptPartial(self.order.open_id, transcript.text))
+
+    def _classify(self, utterance: Utterance) -> None:
+        """Where there is a classifier, how the utterance sounds may shorten the wait."""
+        classifier, paused_at = self._parts.engines.end_of_turn, self.ear.endpointer.last_voiced_frame
+        if classifier is None:
+            return
+
+        async def classify() -> None:
+            with suppress(EngineBusy):  # then the wait is as long as it is without
+                ratio = await classifier.finished_ratio(utterance.samples)
+                if ratio >= _FINISHED_RATIO and self.ear.endpointer.last_voiced_frame == paused_at:
+                    self.ear.endpointer.hint(_FINISHED_FACTOR)
+
+        self._stage.start(classify)
 
     def _words(self, transcript: Transcript) -> None:
         commit = self.commits.take(transcript)

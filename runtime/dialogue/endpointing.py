@@ -142,9 +142,12 @@ class Endpointer:
         return self._is_paused
 
     def hint(self, factor: float) -> None:
-        """The silence that ends the turn is `factor` times as long, in the present pause only. 1: no hint."""
+        """The silence that ends the turn is `factor` times as long, in the present pause only. 1: no hint.
+
+        Of several hints one that asks to wait wins, else the shortest.
+        """
         if self._is_paused:
-            self._factor = factor
+            self._factor = max(factor, self._factor) if max(factor, self._factor) > 1 else min(factor, self._factor)
 
     def hear(self, speech_ratio: float, rule: OnsetRule = OnsetRule.SURE) -> Endpoint | None:
         """Takes the belief for the next frame; the rule may differ from frame to frame."""

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from runtime.engines.hibari import HibariSynthesizer
 from runtime.engines.loaded import LoadedEngines
 from runtime.engines.silero_vad import SileroVad
+from runtime.engines.smart_turn import SmartTurn
 from runtime.engines.synthetic import synthetic_engines
 from runtime.engines.synthetic_cost import SyntheticCost, costly_engines
 from runtime.engines.whisper import WhisperRecognizer
@@ -35,12 +37,14 @@ class EngineSettings:
             on two cores; more threads than cores only make every caller wait longer.
         queue_limit: how many of them may wait, at least 1. Default 64: at 0.1 s each on two threads the last one would wait
             3 s, after which an answer is no use to a caller.
+        smart_turn: the classifier's file; empty: without it.
         synthetic: what the synthetic kind costs; other kinds cost what they cost.
     """
 
     kind: EngineKind = EngineKind.MODELS
     worker_threads: int = 2
     queue_limit: int = 64
+    smart_turn: str = ""
     synthetic: SyntheticCost = field(default_factory=SyntheticCost)
 
 
@@ -61,12 +65,19 @@ def load_engines(settings: EngineSettings | None = None) -> LoadedEngines:
         recognizer = WhisperRecognizer(pool, settings.worker_threads)
         synthesizer = HibariSynthesizer(pool)
         vad = SileroVad()
+        smart_turn = SmartTurn(pool, Path(settings.smart_turn)) if settings.smart_turn else None
     except BaseException:
         pool.close()
         raise
-    _run_in_parallel([recognizer.warm_up] * settings.worker_threads + [synthesizer.warm_up, vad.warm_up])
+    others = [synthesizer.warm_up, vad.warm_up, *([smart_turn.warm_up] if smart_turn else [])]
+    _run_in_parallel([recognizer.warm_up] * settings.worker_threads + others)
     return LoadedEngines(
-        vad=vad, recognizer=recognizer, synthesizer=synthesizer, waiting=pool.waiting, closers=(pool.close, vad.close)
+        vad=vad,
+        recognizer=recognizer,
+        synthesizer=synthesizer,
+        waiting=pool.waiting,
+        end_of_turn=smart_turn,
+        closers=(pool.close, vad.close),
     )
 
 

@@ -44,8 +44,12 @@ class LogMel:
         What lies beyond `frame_count` frames of 10 ms is cut off. Silence is filled in, not computed, so the cost depends on the
         length of the samples.
         """
-        sound = np.zeros(_WINDOW + max(samples.size, 1) + _WINDOW, np.float32)
-        np.multiply(samples, np.float32(1 / 32768), out=sound[_WINDOW // 2 : _WINDOW // 2 + samples.size])
+        return self.features_of(np.multiply(samples, np.float32(1 / 32768), dtype=np.float32), frame_count)
+
+    def features_of(self, waveform: _Floats, frame_count: int) -> _Floats:
+        """The same of a waveform of any scale."""
+        sound = np.zeros(_WINDOW + max(waveform.size, 1) + _WINDOW, np.float32)
+        sound[_WINDOW // 2 : _WINDOW // 2 + waveform.size] = waveform
         # Frames are centred: the reference mirrors half a window in front of the first sample.
         front = sound[_WINDOW // 2 + 1 : _WINDOW + 1]
         sound[: _WINDOW // 2] = front[::-1]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 __all__ = [
     "INPUT_RATE_HZ",
     "VAD_FRAME_SAMPLES",
+    "EndOfTurn",
     "Engines",
     "RecognizedSpeech",
     "Samples",
@@ -84,15 +85,22 @@ class SpeechSynthesizer(Protocol):
         ...
 
 
+class EndOfTurn(Protocol):
+    async def finished_ratio(self, samples: Samples) -> float:
+        """Belief, 0-1, that whoever said this (at `INPUT_RATE_HZ`, up to a pause) has finished. Raises EngineBusy."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """The engines of one process, loaded once and warm."""
+    """The engines of one process, loaded once and warm. `end_of_turn` None: silence and words alone decide."""
 
     vad: VoiceActivityDetector
     recognizer: SpeechRecognizer
     synthesizer: SpeechSynthesizer
 
     waiting: WaitingJobs
+    end_of_turn: EndOfTurn | None = None
 
 
 class WaitingJobs(Protocol):

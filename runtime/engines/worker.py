@@ -71,8 +71,6 @@ class WorkerPool:
         queue_limit: how many jobs may wait, at least 1.
         quick: threads on top for what takes some hundredths of a second and is waited for in silence (first speech, end of turn),
             so that it need not stand behind a recognition. A work of a fifth of a second cannot be stopped once it runs.
-
-    What is wanted ahead of need takes one thread less than there are, at least one.
     """
 
     def __init__(self, threads: int, queue_limit: int, name: str = "engines", quick: int = 0) -> None:
@@ -91,12 +89,8 @@ class WorkerPool:
 
     def _may_run(self, priority: Priority) -> bool:
         """Whether a thread may begin such work now. The lock is held."""
-        if priority <= Priority.END_OF_TURN:
-            return True
-        if len([job for job in self._at_work if job.runs_as > Priority.END_OF_TURN]) >= self._slow_limit:
-            return False
-        ahead = len([job for job in self._at_work if job.runs_as is Priority.TRANSCRIPT_AHEAD])
-        return priority is not Priority.TRANSCRIPT_AHEAD or ahead < max(1, self._slow_limit - 1)
+        slow = len([job for job in self._at_work if job.runs_as > Priority.END_OF_TURN])
+        return priority <= Priority.END_OF_TURN or slow < self._slow_limit
 
     def waiting(self) -> int:
         """How many jobs wait for a thread. Never above the limit."""

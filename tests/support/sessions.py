@@ -14,6 +14,7 @@ from runtime.conversation.ports import ConversationLimits
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.session_settings import ServerVad, SessionSettings
+from runtime.engines.ports import EndOfTurn
 from runtime.engines.synthetic import SettableRecognizer, synthetic_engines
 from runtime.primitives.clock import MonotonicClock
 from runtime.primitives.reasons import EndReason
@@ -28,11 +29,16 @@ GREETING = ev.SessionOpened("s", 1, "r", SETTINGS)
 
 class Session:
     def __init__(
-        self, agent: Agent, recognizer: SettableRecognizer, settings: SessionSettings, limits: ConversationLimits
+        self,
+        agent: Agent,
+        recognizer: SettableRecognizer,
+        settings: SessionSettings,
+        limits: ConversationLimits,
+        end_of_turn: EndOfTurn | None = None,
     ) -> None:
         self.link = ScriptedLink()
         self.observer = Observer()
-        engines = synthetic_engines(recognizer=recognizer)
+        engines = replace(synthetic_engines(recognizer=recognizer), end_of_turn=end_of_turn)
         self.conversation = Conversation("s", settings, agent, engines, limits, MonotonicClock(), self.observer)
         self.reason: EndReason | None = None
         self.ended = anyio.Event()
@@ -54,6 +60,7 @@ async def session(
     settings: SessionSettings = SETTINGS,
     limits: Mapping[str, Any] | None = None,
     recognizer: SettableRecognizer | None = None,
+    end_of_turn: EndOfTurn | None = None,
     **more_limits: Any,
 ) -> AsyncIterator[Session]:
     made = ScriptedAgent(agent) if isinstance(agent, str) else agent
@@ -62,6 +69,7 @@ async def session(
         recognizer or SettableRecognizer(hears),
         settings,
         replace(ConversationLimits(lead_ms=5000), **(limits or {}), **more_limits),
+        end_of_turn,
     )
     async with anyio.create_task_group() as group:
         group.start_soon(made_session.run)

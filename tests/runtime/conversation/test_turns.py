@@ -172,6 +172,22 @@ async def test_words_that_leave_a_sentence_open_are_waited_for() -> None:
             assert len(call.link.of(ev.InputCommitted)) == commits
 
 
+async def test_a_classifier_may_shorten_the_wait_but_not_that_for_an_open_sentence() -> None:
+    class _Certain:
+        async def finished_ratio(self, samples: Samples) -> float:
+            return 0.9
+
+    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=800))
+    for text, commits in (("a table for", 0), ("a table", 1)):
+        async with session(_ANSWER, recognizer=SettableRecognizer(text), settings=settings, end_of_turn=_Certain()) as call:
+            await call.link.do(*noise(0.6))
+            for frame in quiet(0.7):  # 0.6 times 0.8 s is over by then
+                await call.link.do(frame)
+                await until(lambda: not call.link.waiting)
+                await anyio.wait_all_tasks_blocked()
+            assert len(call.link.of(ev.InputCommitted)) == commits
+
+
 async def test_what_the_caller_reports_beats_the_estimate() -> None:
     agent = ScriptedAgent("one two three four five six seven eight nine ten.")
     async with session(agent, lead_ms=5_000) as call:

@@ -123,25 +123,6 @@ async def test_first_speech_does_not_stand_behind_recognitions() -> None:
     pool.close()
 
 
-async def test_what_is_wanted_ahead_leaves_a_thread_to_who_waits() -> None:
-    pool, gate = WorkerPool(threads=2, queue_limit=8), Gate()
-    urgency = Urgency(is_awaited=False)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(pool.run, Priority.TRANSCRIPT_AHEAD, gate)
-        await gate.wait_entered()
-        results: list[int] = []
-        tasks.start_soon(pool.run, transcript_priority(urgency), lambda: results.append(1))
-        await until_waiting(pool, 1)
-        with anyio.fail_after(20):
-            assert await pool.run(Priority.TRANSCRIPT, lambda: 7) == 7
-        assert not results
-        urgency.is_awaited = True  # and so it may run
-        await until_waiting(pool, 0)
-        gate.opened.set()
-    assert results == [1]
-    pool.close()
-
-
 async def test_a_full_queue_refuses_at_once() -> None:
     pool, gate = WorkerPool(threads=1, queue_limit=2), Gate()
     async with anyio.create_task_group() as tasks:
