@@ -190,8 +190,8 @@ async def test_a_runtime_that_admits_and_refuses_the_upgrade_is_passed_over_and_
 
 async def test_a_silent_runtime_is_timed_out_released_by_number_and_passed_over() -> None:
     deaf, good = FakeRuntime("r1", stays_silent=True, hard_limit=100), FakeRuntime("r2", hard_limit=100)
-    async with fleet_of(deaf, good, reserve_timeout_ms=100) as service:
-        for number in range(40):  # which of two empty ones is asked first is drawn
+    async with fleet_of(deaf, good, reserve_timeout_ms=600) as service:
+        for number in range(20):  # which of two empty ones is asked first is drawn
             async with connect(service.url + f"?session_id=c{number}") as client:
                 assert client.response is not None
                 assert client.response.headers["x-switchboard-runtime"] == "r2"
