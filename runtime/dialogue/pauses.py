@@ -12,6 +12,9 @@ _LONGEST_MS: Final = 3_000.0
 """Whoever is silent for longer has started anew; learning it as a pause would make every answer late."""
 _FEWEST: Final = 3
 """Samples before anything is concluded from them."""
+_UNKNOWN_FACTOR: Final = 0.8
+"""Of the configured silence, for a caller of whom nothing is known: a turn that was ended too early is taken back, a late answer
+is not. Whoever is cut off once is waited for longer at once."""
 _MEAN_GAIN: Final = 1 / 8
 _DEVIATION_GAIN: Final = 1 / 4
 """The gains of TCP's estimator of a varying delay (RFC 6298, section 2): it has the same task: wait long enough, no longer."""
@@ -60,6 +63,8 @@ class LearnedPauses:
 
     def silence_ms(self, configured_ms: float) -> float:
         """The silence to wait for, where `configured_ms` is asked for."""
-        learned_ms = self._mean_ms + _DEVIATIONS * self._deviation_ms if self._count >= _FEWEST else configured_ms
+        learned_ms = (
+            self._mean_ms + _DEVIATIONS * self._deviation_ms if self._count >= _FEWEST else _UNKNOWN_FACTOR * configured_ms
+        )
         wanted_ms = max(learned_ms, self._floor_ms)
         return min(MOST_FACTOR * configured_ms, max(LEAST_FACTOR * configured_ms, wanted_ms))

@@ -16,7 +16,7 @@ from tests.support.clocks import ManualClock
 
 pytestmark = pytest.mark.anyio
 
-_SETTINGS = SessionSettings("a", turn_detection=ServerVad(silence_duration_ms=300, prefix_padding_ms=64))
+_SETTINGS = SessionSettings("a", turn_detection=ServerVad(silence_duration_ms=300, prefix_padding_ms=64, is_adaptive=False))
 
 
 def _pcm(seconds: float, level: int, rate_hz: int = 24_000) -> bytes:

@@ -161,7 +161,7 @@ async def test_a_turn_that_was_acted_upon_is_not_taken_back() -> None:
 
 
 async def test_words_that_leave_a_sentence_open_are_waited_for() -> None:
-    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=320))
+    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=400))
     for text, commits in (("a table for", 0), ("a table.", 1)):
         async with session(_ANSWER, recognizer=SettableRecognizer(text), settings=settings) as call:
             await call.link.do(*noise(0.6), *quiet(0.44))
@@ -181,7 +181,7 @@ async def test_a_classifier_may_shorten_the_wait_but_not_that_for_an_open_senten
     for text, commits in (("a table for", 0), ("a table", 1)):
         async with session(_ANSWER, recognizer=SettableRecognizer(text), settings=settings, end_of_turn=_Certain()) as call:
             await call.link.do(*noise(0.6))
-            for frame in quiet(0.7):  # 0.6 times 0.8 s is over by then
+            for frame in quiet(0.55):  # 0.6 times 0.64 s is over by then
                 await call.link.do(frame)
                 await until(lambda: not call.link.waiting)
                 await anyio.wait_all_tasks_blocked()

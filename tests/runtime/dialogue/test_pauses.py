@@ -17,8 +17,8 @@ def _after(*pauses_ms: float) -> LearnedPauses:
 
 
 def test_nothing_is_concluded_from_little() -> None:
-    assert _after().silence_ms(500) == 500
-    assert _after(2_000, 2_000).silence_ms(500) == 500
+    assert _after().silence_ms(500) == 400
+    assert _after(2_000, 2_000).silence_ms(500) == 400
 
 
 def test_a_quick_speaker_is_answered_sooner_and_a_slow_one_later() -> None:
@@ -37,8 +37,8 @@ def test_who_was_cut_off_is_waited_for_at_once_and_that_fades() -> None:
 
 
 def test_dips_and_absences_are_no_pauses() -> None:
-    assert _after(*[64] * 20).silence_ms(500) == 500
-    assert _after(*[8_000] * 20).silence_ms(500) == 500
+    assert _after(*[64] * 20).silence_ms(500) == 400
+    assert _after(*[8_000] * 20).silence_ms(500) == 400
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 20_000)), max_size=60), st.floats(100, 5_000))
