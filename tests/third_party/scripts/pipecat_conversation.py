@@ -52,7 +52,7 @@ class Ear(FrameProcessor):
         self._seen = seen
         self._speak = speak
         self._over = over
-        self._stage = "context"
+        self.stage = "context"
         self._chunks = 0
         self._reply: list[str] = []
 
@@ -61,14 +61,14 @@ class Ear(FrameProcessor):
         if isinstance(frame, TTSAudioRawFrame):
             self._seen["audio_bytes"] += len(frame.audio)
             self._chunks += 1
-            if self._stage == "story" and self._chunks == 20:
-                self._stage = "barge-in"
+            if self.stage == "story" and self._chunks == 20:
+                self.stage = "barge-in"
                 self._speak("interruption")
         elif isinstance(frame, TTSTextFrame):
             self._reply.append(frame.text)
-        elif isinstance(frame, InterruptionFrame) and self._stage == "barge-in":
+        elif isinstance(frame, InterruptionFrame) and self.stage == "barge-in":
             self._seen["interrupted_after_chunks"] = self._chunks
-            self._stage, self._chunks = "after", 0
+            self.stage, self._chunks = "after", 0
             await self.broadcast_frame(BotStoppedSpeakingFrame)
         elif isinstance(frame, TTSStoppedFrame):
             self._reply_over()
@@ -82,16 +82,16 @@ class Ear(FrameProcessor):
         text, self._reply, chunks = "".join(self._reply), [], self._chunks
         self._chunks = 0
         self._seen["replies"].append(text)
-        if self._stage == "context":
-            self._stage = "turn"
+        if self.stage == "context":
+            self.stage = "turn"
             self._speak("greeting")
-        elif self._stage == "turn":
-            self._stage = "tool"
+        elif self.stage == "turn":
+            self.stage = "tool"
             self._speak("weather")
-        elif self._stage == "tool" and self._seen["tool"] and "told" in text:
-            self._stage, self._chunks = "story", 0
+        elif self.stage == "tool" and self._seen["tool"] and "told" in text:
+            self.stage, self._chunks = "story", 0
             self._speak("story")
-        elif self._stage == "after" and chunks:
+        elif self.stage == "after" and chunks:
             self._over.set()
 
 
@@ -156,9 +156,12 @@ async def _talk(base_url: str, sounds: dict[str, bytes]) -> dict[str, Any]:
 
     runner = WorkerRunner(handle_sigint=False)
     await runner.add_workers(worker)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(runner.run())
-        group.create_task(microphone())
+    try:
+        async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+            group.create_task(runner.run())
+            group.create_task(microphone())
+    except TimeoutError:
+        sys.exit(f"no end within 120 s; at the stage {ear.stage!r}; so far: {json.dumps(seen)}")
     return seen
 
 
@@ -167,4 +170,4 @@ if __name__ == "__main__":
     logger.add(sys.stderr, level="WARNING")
     url, folder = sys.argv[1:]
     recordings = {file.stem: file.read_bytes() for file in Path(folder).glob("*.raw")}
-    json.dump(asyncio.run(asyncio.wait_for(_talk(url, recordings), 120)), sys.stdout)
+    json.dump(asyncio.run(_talk(url, recordings)), sys.stdout)
