@@ -42,7 +42,8 @@ async def _cpu_ms(work: Callable[[], Awaitable[object]]) -> float:
 
 
 async def test_an_utterance_costs_by_its_length(engines: LoadedEngines) -> None:
-    spent_ms = await _cpu_ms(lambda: engines.recognizer.recognize(_SECOND))
+    # The least of three: what else the process does just then only adds.
+    spent_ms = min([await _cpu_ms(lambda: engines.recognizer.recognize(_SECOND)) for _ in range(3)])
     assert 59 <= spent_ms <= 90
     heard = await engines.recognizer.recognize(_SECOND)
     assert heard.text == "1 seconds of speech"
@@ -50,7 +51,7 @@ async def test_an_utterance_costs_by_its_length(engines: LoadedEngines) -> None:
 
 async def test_a_reply_costs_by_its_length(engines: LoadedEngines) -> None:
     text = "x" * (1_000 // ToneSynthesizer.MS_PER_CHARACTER)
-    spent_ms = await _cpu_ms(lambda: engines.synthesizer.synthesize(text, is_first=True))
+    spent_ms = min([await _cpu_ms(lambda: engines.synthesizer.synthesize(text, is_first=True)) for _ in range(3)])
     assert 38 <= spent_ms <= 70
 
 

@@ -6,7 +6,8 @@ import re
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from runtime.conversation.ports import TurnLatency
+from runtime.conversation.ports import Interruption, TurnLatency
+from runtime.dialogue.turn_table import Floor
 from runtime.primitives.load_snapshot import LegTotals, LoadSnapshot, RuntimeState
 from runtime.primitives.reasons import EndReason
 from runtime.telemetry.metrics import RuntimeMetrics
@@ -59,6 +60,8 @@ def test_every_documented_metric_exists_and_every_metric_is_documented() -> None
     metrics.session_ended(EndReason.DRAINED)
     metrics.turn_measured(TurnLatency(1.0, 2.0, 3.0, 4.0))
     metrics.report_told("orca")
+    metrics.interruption_settled(Interruption.STOPPED)
+    metrics.commit_withdrawn(Floor.THINKING)
     names = {name for name, _ in _samples(metrics)}
     bare = {re.sub(r"_(bucket|sum|count|created)$", "", name) for name in names if not name.endswith("_created")}
     assert documented == bare
