@@ -60,6 +60,7 @@ class CostFactors:
         self._tide_weight = 0.0
         self._tide_now = 1.0
         self._tide_spread = 0.0
+        self._tide_middle = 1.0
         self._pairs = 0.0
         self._singles = 0.0
         self._square = 0.0
@@ -91,6 +92,11 @@ class CostFactors:
     def session_variance(self) -> float:
         """Relative variance of one session's CPU in a window: talk, pause and cost."""
         return self._square / self._singles if self._singles >= _POOL_ENOUGH else _USUAL_VARIANCE
+
+    @property
+    def tide(self) -> float:
+        """What the middle runtime's sessions cost just now, over what the curve says; 1: as it says."""
+        return self._tide_middle
 
     @property
     def mix_variance(self) -> float:
@@ -141,6 +147,7 @@ class CostFactors:
         # One liar is no tide: what is far from the middle of many, or from what was, counts as less far.
         middle = float(np.median(relative)) if slots.shape[0] > 2 else self._tide_mean
         share = slots.shape[0]
+        self._tide_middle += (middle - self._tide_middle) * min(1.0, share / self._tide_weight)
         far = float(np.minimum(np.square(relative / self._tide_now - 1.0), 1.0).mean())
         middle = float(np.clip(relative, 0.4 * middle, 2.5 * middle).mean())
         self._tide_mean += (middle - self._tide_mean) * min(1.0, share / self._tide_weight)

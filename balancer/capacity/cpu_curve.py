@@ -27,6 +27,12 @@ _STEPS: Final = 20
 _CLOSE: Final = 1e-9
 _BEND_SPAN: Final = 3.0
 """How far apart loads must lie, as a ratio, before a bend can be told from chance."""
+_BASE: Final = 0.25
+"""An idle runtime above this does something else than wait: it tells nothing of the others' base load."""
+_FOLLOWS: Final = 0.5
+"""Memories of a bin after which the whole curve has followed most of what all reports lie above or below it."""
+_CALM: Final = 0.1
+"""A tide within this is chance, or one liar among many."""
 _ENOUGH: Final = 10.0
 """Reports before which nothing is fitted."""
 _TRUSTED: Final = 20.0
@@ -96,15 +102,23 @@ class CurveFit:
         self._weight = np.zeros(_BINS)
         self._x = np.zeros(_BINS)
         self._u = np.zeros(_BINS)
+        self._u0 = 0.0
 
     @property
     def reports(self) -> float:
         return float(self._weight.sum())
 
-    def learn(self, x: Floats, utilisation: Floats, trust: Floats | None = None) -> None:
+    def learn(self, x: Floats, utilisation: Floats, trust: Floats | None = None, tide: float = 1.0) -> None:
         """Reports: x (sessions of mean cost, at least 0) and utilisation (finite, at least 0), equal length; `trust`: how much
-        each counts, 0 to 1, all if not given."""
+        each counts, 0 to 1, all if not given. `tide`: what all show just now over what the curve says; bins that are not
+        written any more follow it slowly, so that calls which have become dearer for good are dear at every load."""
+        beyond = min(max(tide, 0.1), 10.0) / min(max(tide, 1.0 - _CALM), 1.0 + _CALM)
+        if beyond != 1.0:
+            pull = beyond ** (x.shape[0] / (_FOLLOWS * self.memory))
+            base = self._u0 * self._weight[1:]
+            self._u[1:] = np.where(self._u[1:] > base, base + (self._u[1:] - base) * pull, self._u[1:])
         weight = np.ones_like(x) if trust is None else trust
+        weight = np.where((x <= _IDLE) & (utilisation > _BASE), 0.0, weight)
         index = np.where(x < 1.0, np.where(x <= _IDLE, 0, 1), 2 + (np.log(np.maximum(x, 1.0)) / _WIDTH).astype(np.intp))
         np.minimum(index, _BINS - 1, out=index)
         np.add.at(self._weight, index, weight)
@@ -135,10 +149,11 @@ class CurveFit:
         trust = weight / (1.0 + weight / _TRUSTED)
         well = x[weight >= _TRUSTED]
         span = x_seen / max(1.0, float(well.min())) if well.size else 1.0
+        self._u0 = min(u0, float(u.min()))
         k, g = _slope_and_bend(x, above, trust, may_bend=span >= _BEND_SPAN)
         if k + g * x_seen <= 1e-7:
             return None
-        return Curve(min(u0, float(u.min())), k, g, x_seen, reports)
+        return Curve(self._u0, k, g, x_seen, reports)
 
 
 def _slope_and_bend(x: Floats, above: Floats, trust: Floats, *, may_bend: bool) -> tuple[float, float]:

@@ -51,6 +51,8 @@ def overload_levels(level: Floats, utilisation: Floats) -> Floats:
 def open_to(level: Floats, utilisation: Floats, serving: Bools, closed_from: int) -> Bools:
     """Who may get something new, of a priority that is closed out from level `closed_from` on; `serving`: who counts.
 
+    In a crowd the lowest priority goes by the rule of the next, so that none is let in where a higher one is not.
+
     >>> hot = np.array([2.0] * 7 + [0.0])
     >>> open_to(hot, np.full(8, 0.92), np.full(8, True), 2).sum(), open_to(hot[1:], np.full(7, 0.92), np.full(7, True), 2).sum()
     (np.int64(8), np.int64(1))
@@ -58,5 +60,5 @@ def open_to(level: Floats, utilisation: Floats, serving: Bools, closed_from: int
     is_below = level < closed_from
     crowd = int(np.count_nonzero(serving))
     if crowd >= _CROWD and 2 * int(np.count_nonzero(serving & ~is_below)) > crowd:
-        return is_below | (utilisation < SATURATED)
+        return open_to(level, utilisation, serving, 2) if closed_from == 1 else is_below | (utilisation < SATURATED)
     return is_below

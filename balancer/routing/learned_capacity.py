@@ -116,6 +116,6 @@ class LearnedCapacity:
         self._gathered.clear()
         self._is_gathered[:] = False
         trust = None if self.curve is None else self.factors.trust(slots, sessions, utilisation, self.curve)
-        self._fit.learn(sessions * self.factors.speed[slots], utilisation, trust)
+        self._fit.learn(sessions * self.factors.speed[slots], utilisation, trust, self.factors.tide)
         if self.curve is not None:
             self.factors.measure(slots, sessions, utilisation, self.curve, now_ns / NS_PER_S)

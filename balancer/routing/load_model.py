@@ -16,7 +16,7 @@ from balancer.capacity.cold_floor import floored_capacities
 from balancer.capacity.cost_factors import CostFactors
 from balancer.capacity.cpu_curve import Curve
 from balancer.capacity.effective_capacity import effective_capacities
-from balancer.capacity.overload import overload_levels
+from balancer.capacity.overload import SATURATED, overload_levels
 from balancer.capacity.session_estimate import EndRate, expected_sessions
 from balancer.capacity.start_rate import StartRate
 from balancer.capacity.water_level import pour
@@ -88,15 +88,20 @@ class LoadModel:
         others = np.where(heard_before, np.minimum(started - ours, 2.0 * reports.active + 2.0 * interval_s + 4.0), 0.0)
         # Places of ours that have not started are among the reserved; those that never will are not.
         c.own_waiting[slots] = np.minimum(c.own_waiting[slots] - ours, reports.reserved)
-        ended = np.maximum(reports.ended_total - c.ended_total[slots], 0.0)
+        most = np.maximum(c.reported[slots] - reports.active, 0.0) + ours + others + 2.0 * interval_s + 4.0
+        ended = np.minimum(np.maximum(reports.ended_total - c.ended_total[slots], 0.0), most)
         if heard_before.any():
             exposure = 0.5 * (reports.active + c.reported[slots]) * interval_s
             self.ends.add(float(ended[heard_before].sum()), float(exposure[heard_before].sum()))
         c.started_total[slots], c.ended_total[slots] = reports.started_total, reports.ended_total
         c.active[slots], c.reserved[slots], c.hard_limit[slots] = reports.active, reports.reserved, reports.hard_limit
         c.reported[slots], c.reported_ns[slots] = reports.active, now_ns
+        was_saturated, is_saturated = c.utilisation[slots] >= SATURATED, reports.utilisation >= SATURATED
+        self.flips += int((was_saturated != is_saturated).any())
         c.utilisation[slots], c.startup_ms[slots] = reports.utilisation, reports.startup_ms
         for name, values in reports.extras():
+            if name == "context_window":
+                self.flips += int((c.context_window[slots] != values).any())
             getattr(c, name)[slots] = values
         level = overload_levels(c.overload[slots], reports.utilisation)
         self.flips += int((level != c.overload[slots]).any())

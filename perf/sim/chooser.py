@@ -120,7 +120,8 @@ class Ideal:
         world = self._world
         serving = world.is_up & world.is_ready
         held = world.active + self._pending
-        load = (world.cost + self._pending) / world.capacity
+        # By what it would be with one more: a session is much of a small machine.
+        load = (world.cost + self._pending + 1.0) / world.capacity
         total = float(world.capacity[serving].sum())
         fleet = float((world.cost + self._pending)[serving].sum()) / total if total else 1.0
         if self._overload.refuses(request.priority, fleet):

@@ -61,3 +61,12 @@ def test_in_a_small_fleet_each_runtime_answers_for_itself() -> None:
     assert _open(6, 1) == [False] * 6 + [True]
     assert _open(1, 0) == [False]
     assert _open(9, 1, serving=7) == [False] * 9 + [True]  # those that do not serve are no crowd
+
+
+def test_the_lowest_priority_never_gets_what_a_higher_one_does_not() -> None:
+    level, utilisation = np.array([1.0] * 6 + [2.0] * 2 + [0.0] * 2), np.array([0.85] * 6 + [0.95] * 2 + [0.5] * 2)
+    serves = np.full(10, True)
+    low, normal, high = (open_to(level, utilisation, serves, closed_from) for closed_from in (1, 2, 3))
+    assert not (low & ~normal).any()
+    assert not (normal & ~high).any()
+    assert low.tolist() == [True] * 6 + [False] * 2 + [True] * 2

@@ -258,6 +258,19 @@ def test_what_happens_after_a_waiting_report_has_its_effect_after_it() -> None:
     row = rush.fleet.view.get("r7")
     assert row is not None
     assert (row.in_flight, rush.active(7)) == (0, 1)
+    two: Any = {"active": 2, "totals": LegTotals(started=2)}
+    rush.tell(9, gap_ms=100.0, **two)
+    rush.tell(10, **ONE)
+    rush.tell(9, **two)  # waits
+    left = rush.fleet.membership.get("r9")
+    assert left is not None
+    leg = ("s", 1)
+    rush.fleet.leg_event(left, leg, LegChange.STARTED, "", 1, rush.now_ns)
+    rush.fleet.leg_event(left, leg, LegChange.ENDED, "done", 2, rush.now_ns)
+    rush.fleet.sweep(rush.now_ns)
+    row = rush.fleet.view.get("r9")
+    assert row is not None
+    assert row.estimate == 1.0  # the end is newer than the report that waited
     rush.tell(8, **ONE)
     member = rush.fleet.membership.get("r8")
     assert member is not None

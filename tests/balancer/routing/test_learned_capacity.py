@@ -112,3 +112,29 @@ def test_a_slow_machine_is_found_also_while_nobody_asks() -> None:
         learned.measure(SLOTS, sessions, cpu(sessions) * np.where(SLOTS == 3, 2.0, 1.0), at_ns)
     learned.learn(SLOTS, at_ns)
     assert learned.factors.speed[3] > 1.3  # the mean of thirty windows before and thirty after
+
+
+@pytest.mark.parametrize("change", [2.5, 0.4])
+def test_calls_whose_cost_changes_for_good_are_learned_anew(change: float) -> None:
+    """The fleet stays at loads that it can bear, so what was seen at others is never seen again."""
+    learned = LearnedCapacity(SIZE, RULE)
+    now_ns = run(learned, 60)
+    for window in range(180):
+        at_ns = now_ns + 10 * window * NS_PER_S
+        sessions = 20.0 + 3.0 * np.sin(at_ns / NS_PER_S / 150.0 + SLOTS)
+        learned.measure(SLOTS, sessions, cpu(sessions) * change, at_ns)
+        learned.learn(SLOTS, at_ns)
+    assert learned.curve is not None
+    there = np.array([20.0])
+    assert learned.curve.utilisation(there) == pytest.approx(change * cpu(there), rel=0.15)
+    assert learned.full_capacity[0] == pytest.approx(30.0 if change > 1.0 else 52.0, abs=6.0)
+
+
+def test_an_idle_runtime_with_a_stuck_thread_tells_nothing_of_the_base_load() -> None:
+    sound, fooled = LearnedCapacity(SIZE, RULE), LearnedCapacity(SIZE, RULE)
+    for window in range(60):
+        at_ns, sessions = 10 * window * NS_PER_S, sessions_at(10.0 * window)
+        for learned, is_stuck in ((sound, SLOTS < 0), (fooled, SLOTS == 7)):
+            learned.measure(SLOTS, np.where(is_stuck, 0.0, sessions), np.where(is_stuck, 1.0, cpu(sessions)), at_ns)
+            learned.learn(SLOTS, at_ns)
+    assert fooled.full_capacity[0] == pytest.approx(sound.full_capacity[0], rel=0.03)

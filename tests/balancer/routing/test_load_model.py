@@ -213,7 +213,9 @@ def test_one_stuck_meter_does_not_tell_the_fleet_what_a_session_costs() -> None:
         fleet.view.load.refresh(fleet.now_ns)
         if round_ == 10:
             before = fleet.view.columns.capacity[1]
-    assert fleet.view.columns.capacity[1:10] == pytest.approx(before, rel=0.15)
+    # Neither less than before nor more than the truth, which is 0.8 / 0.02: taken for a slow machine, it shows higher loads.
+    assert (fleet.view.columns.capacity[1:10] > 0.85 * before).all()
+    assert (fleet.view.columns.capacity[1:10] < 40.0).all()
     assert fleet.view.load.load_now < 0.9
 
 
