@@ -94,10 +94,10 @@ class LearnedCapacity:
         self._is_gathered[slots] = True
         self._gathered.append((slots, sessions[recent], utilisation[recent]))
 
-    def learn(self, members: Slots, now_ns: int) -> None:
-        """Brings curve, factors and capacities up to date, once a second at most; `members`: the slots in use."""
+    def learn(self, members: Slots, now_ns: int) -> bool:
+        """Brings curve, factors and capacities up to date, once a second at most; `members`: the slots in use. False: not yet."""
         if not self.rule.learns_capacity or now_ns - self._fitted_ns < _FIT_EVERY_NS:
-            return
+            return False
         self._fitted_ns = now_ns
         self._study(now_ns)
         self.factors.centre(members)
@@ -106,8 +106,14 @@ class LearnedCapacity:
         if self.curve is not None:
             variance = self.rule.momentary_variance(self.factors.session_variance, self.factors.mix_variance)
             target, z, reach = self.rule.capacity.target_utilisation, self.rule.z, self.curve.reach
-            self.full_capacity = self.curve.capacities(self.factors.speed, target, z, variance, reach)
-            self._usual_capacity = float(self.curve.capacities(np.ones(1), target, z, variance, reach)[0])
+            # Most machines are ordinary ones: only the others are worked out one by one.
+            other = np.flatnonzero(self.factors.speed != 1.0)
+            speeds = np.append(self.factors.speed[other], 1.0)
+            capacities = self.curve.capacities(speeds, target, z, variance, reach)
+            self._usual_capacity = float(capacities[-1])
+            self.full_capacity = np.full(self.full_capacity.shape, self._usual_capacity)
+            self.full_capacity[other] = capacities[:-1]
+        return True
 
     def _study(self, now_ns: int) -> None:
         if not self._gathered:

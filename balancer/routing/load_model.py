@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 Slots = NDArray[np.intp]
 _NOTHING_NS: Final = -(2**62)
 _OWN_SHARE: Final = 0.005
+_LARGE: Final = 2000
+"""Runtimes above which learning and bringing all up to date are two steps."""
 _ROUNDING: Final = 0.05
 """A whole session fits also where an estimate has grown by this: estimates are no whole numbers."""
 _SURE_AFTER: Final = 20.0
@@ -144,13 +146,15 @@ class LoadModel:
     # Time
 
     def refresh(self, now_ns: int, least_age_ns: int = 0) -> bool:
-        """Brings every runtime up to `now`; False: it was done less than `least_age_ns` ago."""
+        """Brings every runtime up to `now`; False: it was done less than `least_age_ns` ago, or is
+        done at the next call."""
         elapsed_ns = now_ns - self._refreshed_ns
         if 0 <= elapsed_ns < least_age_ns:
             return False
         c = self._columns
         slots = np.flatnonzero(c.used)
-        self.learned.learn(slots, now_ns)
+        if self.learned.learn(slots, now_ns) and slots.size > _LARGE and 0 <= elapsed_ns < NS_PER_S:
+            return False  # two steps rather than one that holds up the event loop: the rest at the next call
         others_rate = self._starts.slow_per_s(now_ns)
         if others_rate > 1e-3 and 0 < elapsed_ns < 60 * NS_PER_S:
             c.others += self._chance * (others_rate * elapsed_ns / NS_PER_S)
