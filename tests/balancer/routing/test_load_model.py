@@ -250,3 +250,36 @@ def test_our_own_starts_are_not_counted_again_as_others() -> None:
         fleet.started += 1.0
         fleet.report([float(number)], [0.1])
     assert fleet.view.load.start_rate(fleet.now_ns) == pytest.approx(1.0, rel=0.25)
+
+
+def test_whatever_a_filter_goes_by_makes_another_version() -> None:
+    """A pool of who may serve is kept until the version changes: a saturated crowd, or less context, must not stay in it."""
+    told = Told(10)
+    told.report([10.0] * 10, [0.95] * 10)
+    told.report([10.0] * 10, [0.951] * 10)
+    before = told.view.version
+    told.report([10.0] * 10, [0.951] * 10)
+    assert told.view.version == before
+    told.report([10.0] * 10, [0.951] * 9 + [0.98])
+    assert told.view.version != before
+    before = told.view.version
+    held = np.full(10, 10.0)
+    reports = Reports(
+        told.slots, held, np.zeros(10), told.limit, np.array([0.951] * 9 + [0.98]),
+        told.started.copy(), told.ended.copy(), np.zeros(10), context_window=np.full(10, 100.0),
+    )  # fmt: skip
+    told.view.report(reports, told.now_ns, held)
+    assert told.view.version != before
+
+
+def test_one_lying_counter_of_ends_does_not_empty_the_fleet() -> None:
+    told = Told(10)
+    for _ in range(3):
+        told.later(10.0)
+        told.report([10.0] * 10, [0.3] * 10)
+    usual = told.view.load.ends.per_s
+    told.later(10.0)
+    told.ended[3] += 1e12
+    told.started[3] += 1e12
+    told.report([10.0] * 10, [0.3] * 10)
+    assert told.view.load.ends.per_s < 2.0 * usual
