@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from balancer.capacity.cpu_curve import Curve
+from balancer.capacity.tide import Tide
 
 __all__ = ["CostFactors"]
 
@@ -31,8 +32,6 @@ _SPEED_ENOUGH: Final = 4.0
 _POOL_FROM: Final = 10.0
 _POOL_MEMORY: Final = 4000.0
 _POOL_ENOUGH: Final = 40.0
-_TIDE_MEMORY: Final = 10.0
-_TURNS: Final = 0.02
 _SIGMAS: Final = 3.0
 _TRUST_SIGMAS: Final = 2.0
 _ABSURD: Final = 4.0
@@ -56,11 +55,7 @@ class CostFactors:
         self._previous = np.full(size, np.nan)
         self._at_s = np.zeros(size)
         self._uncertain = np.zeros(size)
-        self._tide_mean = 1.0
-        self._tide_weight = 0.0
-        self._tide_now = 1.0
-        self._tide_spread = 0.0
-        self._tide_middle = 1.0
+        self._tide = Tide()
         self._pairs = 0.0
         self._singles = 0.0
         self._square = 0.0
@@ -96,7 +91,7 @@ class CostFactors:
     @property
     def tide(self) -> float:
         """What the middle runtime's sessions cost just now, over what the curve says; 1: as it says."""
-        return self._tide_middle
+        return self._tide.middle
 
     @property
     def mix_variance(self) -> float:
@@ -114,7 +109,9 @@ class CostFactors:
         if not usable.any():
             return
         slots, sessions, utilisation = slots[usable], sessions[usable], utilisation[usable]
-        measured = np.clip(curve.sessions_at(utilisation) / sessions / self._tide(slots, sessions, utilisation, curve), *_RANGE)
+        relative = curve.sessions_at(utilisation) / sessions
+        self._tide.follow(relative / self.speed[slots], int(np.count_nonzero(self._count)))
+        measured = np.clip(relative / self._tide.level, *_RANGE)
         self._pool(slots, sessions, measured)
         self._learn_speed(slots, sessions, measured, now_s)
         self._learn_mix(slots, sessions, measured, now_s)
@@ -123,7 +120,7 @@ class CostFactors:
     def trust(self, slots: Slots, sessions: Floats, utilisation: Floats, curve: Curve) -> Floats:
         """How much the fleet's curve should learn of these reports, 0 to 1: one runtime with a stuck thread, or with a meter
         that lies, must not tell the others what a session costs. What the whole fleet shows is the tide, and is learned."""
-        known = self.speed[slots] * self.mix[slots] * max(self._tide_mean, _RANGE[0])
+        known = self.speed[slots] * self.mix[slots] * self._tide.level
         relative = curve.sessions_at(utilisation) / np.maximum(sessions, 1.0) / known
         usual = _TRUST_SIGMAS * (np.sqrt(_USUAL_VARIANCE / np.maximum(sessions, 1.0)) + 0.05)
         weight = np.minimum(1.0, usual / np.maximum(np.abs(relative - 1.0), 1e-9))
@@ -138,29 +135,6 @@ class CostFactors:
             middle = float(np.median(self.speed[slots]))
             self.speed[slots] /= middle
             self._mean[slots] /= middle
-
-    def _tide(self, slots: Slots, sessions: Floats, utilisation: Floats, curve: Curve) -> float:
-        """What all runtimes have in common just now, as when every caller talks at once: that is no one runtime's cost."""
-        relative = curve.sessions_at(utilisation) / sessions / self.speed[slots]
-        memory = max(_TIDE_MEMORY, float(np.count_nonzero(self._count)))
-        self._tide_weight = min(self._tide_weight + slots.shape[0], memory)
-        # One liar is no tide: what is far from the middle of many, or from what was, counts as less far.
-        middle = float(np.median(relative)) if slots.shape[0] > 2 else self._tide_mean
-        share = slots.shape[0]
-        self._tide_middle += (middle - self._tide_middle) * min(1.0, share / self._tide_weight)
-        far = float(np.minimum(np.square(relative / self._tide_now - 1.0), 1.0).mean())
-        middle = float(np.clip(relative, 0.4 * middle, 2.5 * middle).mean())
-        self._tide_mean += (middle - self._tide_mean) * min(1.0, share / self._tide_weight)
-        self._tide_spread += (far - self._tide_spread) * min(1.0, share / self._tide_weight)
-        few = min(_TIDE_MEMORY, self._tide_weight)
-        self._tide_now += (middle - self._tide_now) * min(1.0, share / few)
-        # The spread among runtimes is chance, and machines whose speed is not known yet.
-        noise = math.sqrt(self._tide_spread / few)
-        if abs(self._tide_now - self._tide_mean) > (_SIGMAS * noise + _TURNS) * self._tide_mean:
-            # It turned. A mean over the whole fleet would follow for a round of reports, in which what all have in common
-            # looks like lasting cost of those who reported first.
-            self._tide_mean, self._tide_weight = self._tide_now, few
-        return max(self._tide_mean, _RANGE[0])
 
     def _pool(self, slots: Slots, sessions: Floats, measured: Floats) -> None:
         # Noise falls with the root of the sessions; scaled by it, all runtimes tell of the same quantity.

@@ -30,7 +30,7 @@ OVERLOAD_ON_ABOVE: Final = (0.8, 0.9, 1.0)
 """Low, normal, high."""
 OVERLOAD_OFF_BELOW: Final = (0.7, 0.8, 0.9)
 SATURATED: Final = 0.97
-"""Utilisation from which a runtime gets nothing new, whatever the others show."""
+"""Utilisation from which a runtime above its threshold takes no part in what a crowd does."""
 _CROWD: Final = 8
 """Runtimes below which most of them say nothing of the hour."""
 

@@ -203,6 +203,12 @@ class Fleet:
         if seat.flight.settle(number) and self._is_current(seat):
             self.view.settle(seat.slot, contained=admitted)
 
+    def given_back(self, seat: Seat) -> None:
+        """A place that the runtime had admitted was released there: its answer, with fresh load, comes after this."""
+        if self._is_current(seat):
+            self._absorb(self.reports.last_ns)
+            self.view.release(seat.slot)
+
     def responded(self, seat: Seat, took_ns: int) -> None:
         """The runtime admitted a session so long after it was asked."""
         if self._is_current(seat):

@@ -141,6 +141,8 @@ class Reservations:
             answer = await answer_of(stub.Release(message, timeout=max(1.0, self.timeout_s)))
         except grpc.aio.AioRpcError:
             return False
+        if ticket:
+            self.fleet.given_back(seat)
         self._take_load(seat, answer)
         self.fleet.settle_placement(seat, number, admitted=False)
         return True

@@ -1,8 +1,8 @@
 """Who waits for a place, in which order, and for how long still: bounded, without I/O.
 
 Higher priority first, then the order of arrival. Where all places are taken, a newcomer of higher priority puts out the last one
-of the lowest; anybody else is turned away. Callers with the same needs are served strictly in this order; one whose needs nobody
-can meet just now holds up nobody with other needs.
+of the lowest; anybody else is turned away. Callers with the same needs (their priority is one of them) are served strictly in
+this order; one whose needs nobody can meet just now holds up nobody with other needs, unless eight kinds wait before those.
 """
 
 from __future__ import annotations

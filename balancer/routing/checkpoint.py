@@ -20,6 +20,7 @@ from balancer.capacity.cpu_curve import Curve, CurveFit
 from balancer.capacity.effective_capacity import CapacityRule
 from balancer.capacity.session_estimate import EndRate
 from balancer.capacity.start_rate import StartRate
+from balancer.capacity.tide import Tide
 from balancer.routing.columns import Columns
 from balancer.routing.cost import CostRule
 from balancer.routing.fleet_view import FleetView
@@ -44,7 +45,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     each.__name__: each
     for each in (
         CapacityRule, CostFactors, CostRule, Curve, CurveFit, EndRate, FleetOverload, LearnedCapacity, LoadModel, LoadRule,
-        OverloadRule, Remaining, ResponseTimes, RuntimeFacts, StartRate, *(type(make()) for make in POLICIES.values()),
+        OverloadRule, Remaining, ResponseTimes, RuntimeFacts, StartRate, Tide, *(type(make()) for make in POLICIES.values()),
     )
 }  # fmt: skip
 _ENUMS: Final[dict[str, type[Any]]] = {each.__name__: each for each in (CostClass, Priority, RuntimeState)}

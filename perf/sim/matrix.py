@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from balancer.routing.load_rule import LoadRule
 from balancer.routing.policies import POLICIES
+from balancer.routing.policies.consistent_hash import ConsistentHash
 from balancer.routing.policies.session_aware import SessionAware
 from balancer.routing.policy import Policy
 from perf.sim.chooser import Chooser, Ideal, Routers
@@ -63,8 +64,8 @@ def chooser_of(policy: str) -> Chooser:
 
 
 def rule_of(made: Scenario, policy: str) -> LoadRule:
-    """Only the default policy looks at learned capacities; the others are spared the learning."""
-    learns = policy.startswith("session_aware")
+    """Those that look at no learned capacity are spared the learning."""
+    learns = policy.startswith("session_aware") or policy == ConsistentHash.name
     return LoadRule(report_interval_s=made.network.report_interval_s, mean_life_s=made.callers.mean_s, learns_capacity=learns)
 
 

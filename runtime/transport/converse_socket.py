@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import anyio
 from google.protobuf.message import DecodeError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -40,22 +39,11 @@ class ConverseSocket:
         if leg is None:
             return
         await self._door.accept(websocket, leg, _SUBPROTOCOLS)
-        reason, text, settings = EndReason.NEVER_SPOKE, "no configuration came; it is the first message", None
-        try:
-            with anyio.fail_after(self._first_message_s):
-                settings = await _configured(websocket, agent)
-        except TimeoutError:
-            pass
-        except BrokenContract as error:
-            reason, text = EndReason.PROTOCOL_ERROR, str(error)
-        except WebSocketDisconnect:
-            reason = EndReason.CONNECTION_LOST
-        except BaseException:
-            self._door.abandon(leg)
-            raise
-        if settings is None:
-            await self._door.turn_away(websocket, leg, reason, text)
-        else:
+        missing = "no configuration came; it is the first message"
+        settings = await self._door.first(
+            websocket, leg, _configured(websocket, agent), self._first_message_s, missing, BrokenContract
+        )
+        if settings is not None:
             await self._door.serve(websocket, leg, settings, _BinaryLink(websocket, settings))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import anyio
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from runtime.codec.twilio import (
@@ -54,21 +53,8 @@ class TwilioEndpoint:
         if leg is None:
             return
         await self._door.accept(websocket, leg, ())
-        reason, text, start = EndReason.NEVER_SPOKE, "no start came", None
-        try:
-            with anyio.fail_after(self._first_message_s):
-                start = await _started(websocket)
-        except TimeoutError:
-            pass
-        except BrokenStream as error:
-            reason, text = EndReason.PROTOCOL_ERROR, str(error)
-        except WebSocketDisconnect:
-            reason = EndReason.CONNECTION_LOST
-        except BaseException:
-            self._door.abandon(leg)
-            raise
+        start = await self._door.first(websocket, leg, _started(websocket), self._first_message_s, "no start came", BrokenStream)
         if start is None:
-            await self._door.turn_away(websocket, leg, reason, text)
             return
         metadata = {**start.parameters, "call_sid": start.call_sid, "stream_sid": start.stream_sid}
         settings = SessionSettings(agent, TWILIO_FORMAT, TWILIO_FORMAT, metadata=metadata)

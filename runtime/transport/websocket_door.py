@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
 
 import anyio
 from starlette.responses import JSONResponse
@@ -28,6 +28,8 @@ from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, SLOW_CALLER_CLOSE, 
 from runtime.wire.headers import RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
 
 __all__ = ["ABORT_KEY", "WebSocketDoor", "WebSocketLink", "deny", "hang_up"]
+
+T = TypeVar("T")
 
 ABORT_KEY: Final = "switchboard_abort"
 """In the connection's state: drops the socket at once. The only way to be rid of a caller that never reads."""
@@ -76,7 +78,7 @@ class WebSocketLink(ABC):
 
 
 class WebSocketDoor:
-    """The way in and out of a call over WebSocket. Order: `agent_of`, `admit`, `accept`, `serve`."""
+    """The way in and out of a call over WebSocket. Order: `agent_of`, `admit`, `accept`, `first` if need be, `serve`."""
 
     def __init__(self, calls: Calls, places: Places, runtime_id: str) -> None:
         self._calls = calls
@@ -124,14 +126,29 @@ class WebSocketDoor:
         reason = await self._calls.serve(leg, settings, link)
         await hang_up(websocket, reason, link.close_reason)
 
-    def abandon(self, leg: Leg) -> None:
-        """The caller went away before `serve`."""
-        self._calls.abandon(leg)
+    async def first(
+        self, websocket: WebSocket, leg: Leg, read: Awaitable[T], within_s: float, missing: str, broken: type[Exception]
+    ) -> T | None:
+        """What a wire has to be told before it can `serve`. None: it was not, and the caller is gone or turned away.
 
-    async def turn_away(self, websocket: WebSocket, leg: Leg, reason: EndReason, text: str) -> None:
-        """The caller broke its wire's rules, or went away, before `serve`."""
+        `missing`: what the close says where nothing came in time; `broken`: what `read` raises where the wire's rules are.
+        """
+        reason, text = EndReason.NEVER_SPOKE, missing
+        try:
+            with anyio.fail_after(within_s):
+                return await read
+        except TimeoutError:
+            pass
+        except broken as error:
+            reason, text = EndReason.PROTOCOL_ERROR, str(error)
+        except WebSocketDisconnect:
+            reason = EndReason.CONNECTION_LOST
+        except BaseException:
+            self._calls.abandon(leg)
+            raise
         self._calls.abandon(leg)
         await hang_up(websocket, reason, text)
+        return None
 
 
 async def hang_up(websocket: WebSocket, reason: EndReason, text: str = "") -> None:

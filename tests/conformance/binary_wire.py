@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
-import anyio
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
 from protos.switchboard.v1 import voice_pb2 as pb
 from tests.conformance.callers import Caller, Listener
 from tests.conformance.grpc_wire import PCM16_24K, configuration, from_message
-from tests.conformance.realtime_wire import refused
+from tests.conformance.websocket_wire import over_websocket
 from tests.support.local_runtime import LocalRuntime
-from tests.support.raw_websocket import small_socket
 
 __all__ = ["binary"]
 
@@ -70,23 +67,6 @@ class BinaryCaller(Listener):
 async def binary(
     local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True, reads: bool = True
 ) -> AsyncIterator[Caller]:
-    headers = {"x-switchboard-session": session_id} if session_id else {}
     target = url or local.url.replace("/v1/realtime", "/v1/converse")
-    sock = None if reads else small_socket(urlsplit(target).netloc, 2_048)
-    try:
-        connection = await connect(
-            target, additional_headers=headers, max_queue=4096 if reads else 1, ping_interval=None, sock=sock
-        )
-    except InvalidStatus as error:
-        raise refused(error) from None
-    caller = BinaryCaller(connection)
-    async with anyio.create_task_group() as group:
-        if reads:
-            group.start_soon(caller.listen)
-        if configures:
-            await caller.configure()
-        try:
-            yield caller
-        finally:
-            group.cancel_scope.cancel()
-            connection.transport.abort()
+    async with over_websocket(BinaryCaller, target, session_id, {}, configures=configures, reads=reads) as caller:
+        yield caller

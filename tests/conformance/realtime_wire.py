@@ -7,17 +7,15 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
-import anyio
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
-from tests.conformance.callers import TELLS_ALL, Caller, Listener, Refused, Told
+from tests.conformance.callers import TELLS_ALL, Caller, Listener, Told
+from tests.conformance.websocket_wire import over_websocket
 from tests.support.local_runtime import LocalRuntime
-from tests.support.raw_websocket import small_socket
 
-__all__ = ["BETA_TELLS", "REALTIME_TELLS", "realtime", "realtime_beta", "refused"]
+__all__ = ["BETA_TELLS", "REALTIME_TELLS", "realtime", "realtime_beta"]
 
 REALTIME_TELLS = TELLS_ALL - {"held", "resumed", "transfer"}
 BETA_TELLS = REALTIME_TELLS - {"tool_call", "tool_result"}
@@ -144,35 +142,10 @@ async def realtime(
     local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True, reads: bool = True, is_beta: bool = False
 ) -> AsyncIterator[Caller]:
     headers = {"OpenAI-Beta": "realtime=v1"} if is_beta else {}
-    if session_id:
-        headers["x-switchboard-session"] = session_id
-    sock = None if reads else small_socket(urlsplit(url or local.url).netloc, 2_048)
-    try:
-        connection = await connect(
-            url or local.url, additional_headers=headers, max_queue=4096 if reads else 1, ping_interval=None, sock=sock
-        )
-    except InvalidStatus as error:
-        raise refused(error) from None
-    caller = (BetaCaller if is_beta else RealtimeCaller)(connection)
-    async with anyio.create_task_group() as group:
-        if reads:
-            group.start_soon(caller.listen)
-        if configures:
-            await caller.configure()
-        try:
-            yield caller
-        finally:
-            group.cancel_scope.cancel()
-            connection.transport.abort()
+    make = BetaCaller if is_beta else RealtimeCaller
+    async with over_websocket(make, url or local.url, session_id, headers, configures=configures, reads=reads) as caller:
+        yield caller
 
 
 def realtime_beta(local: LocalRuntime, **options: Any) -> AbstractAsyncContextManager[Caller]:
     return realtime(local, is_beta=True, **options)
-
-
-def refused(error: InvalidStatus) -> Refused:
-    """What an upgrade was answered instead."""
-    response = error.response
-    body = json.loads(response.body or b"{}")
-    retry_ms = 1_000 * int(response.headers.get("Retry-After", "0"))
-    return Refused(str(response.status_code), body["error"]["code"], retry_ms)

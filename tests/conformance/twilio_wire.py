@@ -11,19 +11,16 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
-import anyio
 import numpy as np
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
 
 from runtime.codec.audio_formats import from_wire, to_wire
 from runtime.codec.twilio import TWILIO_FORMAT
 from tests.conformance.callers import RATE_HZ, Caller, Listener, Told, speech
-from tests.conformance.realtime_wire import refused
+from tests.conformance.websocket_wire import over_websocket
 from tests.support.local_runtime import LocalRuntime
-from tests.support.raw_websocket import small_socket
 from tests.support.twilio import start_message
 
 __all__ = ["TWILIO_TELLS", "twilio"]
@@ -109,23 +106,10 @@ class TwilioCaller(Listener):
 async def twilio(
     local: LocalRuntime, session_id: str = "", url: str = "", configures: bool = True, reads: bool = True
 ) -> AsyncIterator[Caller]:
-    headers = {"x-switchboard-session": session_id} if session_id else {}
     target = url or local.url.replace("/v1/realtime", "/v1/twilio")
-    sock = None if reads else small_socket(urlsplit(target).netloc, 2_048)
-    try:
-        connection = await connect(
-            target, additional_headers=headers, max_queue=4096 if reads else 1, ping_interval=None, sock=sock
-        )
-    except InvalidStatus as error:
-        raise refused(error) from None
-    caller = TwilioCaller(connection, local)
-    async with anyio.create_task_group() as group:
-        if reads:
-            group.start_soon(caller.listen)
-        if configures:
-            await caller.configure()
-        try:
-            yield caller
-        finally:
-            group.cancel_scope.cancel()
-            connection.transport.abort()
+
+    def made(connection: ClientConnection) -> TwilioCaller:
+        return TwilioCaller(connection, local)
+
+    async with over_websocket(made, target, session_id, {}, configures=configures, reads=reads) as caller:
+        yield caller

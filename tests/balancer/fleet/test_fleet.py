@@ -279,3 +279,19 @@ def test_what_happens_after_a_waiting_report_has_its_effect_after_it() -> None:
     rush.fleet.stream_ended(member, rush.now_ns)
     assert rush.fleet.view.get("r8") is None
     rush.fleet.sweep(rush.now_ns)  # and its report comes to nobody's slot
+
+
+def test_a_place_that_was_given_back_is_no_placement_of_ours() -> None:
+    harness = Harness()
+    harness.fleet.take_report(report(1), (), 0)
+    opened = harness.fleet.open_placement("r1", 1)
+    assert opened is not None
+    seat, number = opened
+    harness.fleet.take_report(report(2, reserved=1), (), 2)
+    harness.fleet.settle_placement(seat, number, admitted=True)
+    columns = harness.fleet.view.columns
+    assert (harness.row.estimate, columns.own_placed.item(seat.slot)) == (1.0, 1.0)
+    harness.fleet.given_back(seat)
+    assert (harness.row.estimate, columns.own_placed.item(seat.slot)) == (0.0, 0.0)
+    harness.fleet.take_report(report(3), (), 3)
+    assert (harness.row.estimate, harness.row.in_flight) == (0.0, 0)

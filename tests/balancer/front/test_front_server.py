@@ -179,6 +179,10 @@ async def test_a_runtime_that_admits_and_refuses_the_upgrade_is_passed_over_and_
                 assert client.response.headers["x-switchboard-runtime"] == "r2"
         await until(lambda: len(bad.released) == len(bad.reserved))
         await until(lambda: not bad.tickets)
+        fleet = service.balancer.fleet
+        seat = fleet.seat("r1")
+        assert seat is not None
+        await until(lambda: fleet.view.columns.own_placed.item(seat.slot) == 0.0)  # what was given back was no placement
         counts = service.balancer.placer.counts
         assert (counts.attempted, counts.placed) == (6, 6)
         good.refuse_upgrade = True

@@ -283,3 +283,19 @@ def test_one_lying_counter_of_ends_does_not_empty_the_fleet() -> None:
     told.started[3] += 1e12
     told.report([10.0] * 10, [0.3] * 10)
     assert told.view.load.ends.per_s < 2.0 * usual
+
+
+def test_a_large_fleet_learns_and_is_brought_up_to_date_in_two_steps() -> None:
+    """Together they would hold up the event loop; nothing is left out."""
+    told = Told(2001)
+    for _ in range(3):
+        told.report([10.0] * 2001, [0.3] * 2001)
+        told.later(10.0)
+    told.view.place(0, told.now_ns)
+    told.now_ns += SECOND
+    assert told.view.load.refresh(told.now_ns)  # a whole second later: both at once, so that nothing is decided on old news
+    told.now_ns += SECOND - 1
+    assert told.view.load.refresh(told.now_ns)
+    told.now_ns += 1
+    assert not told.view.load.refresh(told.now_ns)  # it learned
+    assert told.view.load.refresh(told.now_ns)  # and the rest
