@@ -25,6 +25,7 @@ from runtime.codec.realtime_client import RealtimeDecoder
 from runtime.codec.realtime_memory import RealtimeMemory
 from runtime.codec.realtime_server import RealtimeEncoder
 from runtime.codec.realtime_session import RealtimeSession
+from runtime.codec.realtime_told import RealtimeTold
 from runtime.codec.twilio import TWILIO_FORMAT, MarkClock, TwilioDecoder, TwilioEncoder
 from runtime.dialogue.agent_events import ReplyAudio, ReplyStarted
 from runtime.dialogue.session_settings import PCM16_24K, SessionSettings
@@ -44,7 +45,7 @@ def _tone(rate_hz: int) -> bytes:
 def _realtime(is_beta: bool) -> tuple[Work, Work]:
     memory, session = RealtimeMemory(), RealtimeSession(_SETTINGS)
     decoder = RealtimeDecoder(session, memory, is_beta=is_beta)
-    encoder = RealtimeEncoder(session, memory, is_beta=is_beta)
+    encoder = RealtimeEncoder(RealtimeTold.nothing(session), memory, is_beta=is_beta)
     encoder.encode(_STARTED)
     pcm = _tone(PCM16_24K.sample_rate_hz)
     message = json.dumps({"type": "input_audio_buffer.append", "audio": b64encode(pcm).decode()})

@@ -185,7 +185,7 @@ class Runtime:
 
     def _app(self) -> Starlette:
         parts = self._parts
-        door = WebSocketDoor(parts.calls, parts.places, parts.runtime_id)
+        door = WebSocketDoor(parts.calls, parts.places, parts.runtime_id, self._log)
         routes = ops_routes(lambda: parts.calls.state, parts.snapshot, parts.exposition)
         twilio = TwilioEndpoint(door, parts.settings.first_message_s, parts.settings.twilio_auth_token)
         wires = [

@@ -33,15 +33,16 @@ _KEYS: Final = frozenset("0123456789*#ABCD")
 class ConverseDecoder:
     """Raises BrokenContract where the session cannot go on."""
 
-    def __init__(self, settings: SessionSettings) -> None:
+    def __init__(self, settings: SessionSettings, heard: int = 1) -> None:
+        """Args: `heard`: ordinal of the last message that came; the configuration is the first."""
         self._settings = settings
-        self._ordinal = 1
+        self.heard = heard
 
     def decode(self, request: pb.ConverseRequest) -> CallerEvent:
-        if request.ordinal and request.ordinal != self._ordinal + 1:
-            raise BrokenContract(f"ordinal is {request.ordinal}; allowed: {self._ordinal + 1}, or 0 for none")
-        self._ordinal += 1
-        here = str(self._ordinal)
+        if request.ordinal and request.ordinal != self.heard + 1:
+            raise BrokenContract(f"ordinal is {request.ordinal}; allowed: {self.heard + 1}, or 0 for none")
+        self.heard += 1
+        here = str(self.heard)
         match request.WhichOneof("payload"):
             case "audio":
                 return self._audio(request.audio)

@@ -24,10 +24,15 @@ _STATUSES: Final = {
 class ConverseEncoder:
     """Agent events to messages, with ordinals; knows the output format that each chunk is tagged with."""
 
-    def __init__(self, settings: SessionSettings) -> None:
+    def __init__(self, settings: SessionSettings, told: tuple[int, int] = (0, 0)) -> None:
+        """Args: `told`: where another encoder stood: the last message's ordinal, and the media time of its reply."""
         self._settings = settings
-        self._ordinal = 0
-        self._media_time_ms = 0
+        self._ordinal, self._media_time_ms = told
+
+    @property
+    def told(self) -> tuple[int, int]:
+        """What another encoder goes on from."""
+        return self._ordinal, self._media_time_ms
 
     def encode(self, event: ev.AgentEvent) -> list[pb.ConverseResponse]:
         """Messages in order; an empty list for what this wire does not say."""

@@ -34,6 +34,7 @@ __all__ = ["LONGEST_APPEND_BYTES", "RealtimeDecoder"]
 
 LONGEST_APPEND_BYTES: Final = 512 * 1024
 """Of decoded audio in one `input_audio_buffer.append`: over ten seconds at 24 kHz."""
+_APPEND: Final = "input_audio_buffer.append"
 _MOST_METADATA: Final = 16
 _NO_TOOL_OUTPUT: Final = "the client went on without it"
 
@@ -51,13 +52,13 @@ class RealtimeDecoder:
     """
 
     def __init__(self, session: RealtimeSession, memory: RealtimeMemory, *, is_beta: bool = False) -> None:
-        self._session = session
+        self.session = session
         self._memory = memory
         self._is_beta = is_beta
         self._json = msgspec.json.Decoder()
         self._decoders: Mapping[str, Callable[[Mapping[str, Any], str], Events]] = {
             "session.update": self._session_update,
-            "input_audio_buffer.append": self._append,
+            _APPEND: self._append,
             "input_audio_buffer.commit": lambda _, event_id: [CommitAudio(event_id)],
             "input_audio_buffer.clear": lambda _, __: [ClearAudio()],
             "conversation.item.create": lambda event, event_id: created_item(event, event_id, memory),
@@ -87,6 +88,19 @@ class RealtimeDecoder:
             return [Invalid("unknown_event", f"type is {named!r}; allowed: {allowed}", event_id, "type")]
         return decoder(ga_from_beta(event) if self._is_beta else event, event_id)
 
+    def audio_of(self, message: str) -> bytes | None:
+        """The audio of a message that was decoded before; nothing else of it is looked at."""
+        if _APPEND not in message:
+            return None  # spares the rest their decoding
+        try:
+            event = self._json.decode(message)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return None
+        if not isinstance(event, dict) or event.get("type") != _APPEND:
+            return None
+        events = self._append(event, "")
+        return next((found.pcm for found in events if isinstance(found, AppendAudio)), None)
+
     def binary(self) -> CallerEvent:
         """What a binary message means on this wire: nothing."""
         return Invalid("invalid_event", "binary messages are not part of this protocol; expected text (JSON) messages")
@@ -96,10 +110,10 @@ class RealtimeDecoder:
         if not isinstance(session, Mapping):
             return [Invalid("invalid_value", "session is missing; expected an object", event_id, "session")]
         try:
-            self._session = merged(self._session, session)
+            self.session = merged(self.session, session)
         except InvalidSession as error:
             return [Invalid("invalid_value", str(error), event_id, error.parameter)]
-        return [Configure(self._session.settings), Echo(self._session)]
+        return [Configure(self.session.settings), Echo(self.session)]
 
     def _append(self, event: Mapping[str, Any], event_id: str) -> Events:
         audio = event.get("audio")
@@ -109,7 +123,7 @@ class RealtimeDecoder:
             text = f"audio has more than {LONGEST_APPEND_BYTES} bytes; send it in smaller pieces"
             return [Invalid("invalid_value", text, event_id, "audio")]
         try:
-            return [AppendAudio(from_wire(b64decode(audio, validate=True), self._session.settings.input_format))]
+            return [AppendAudio(from_wire(b64decode(audio, validate=True), self.session.settings.input_format))]
         except BadAudio as error:
             return [Invalid("invalid_value", f"audio: {error}", event_id, "audio")]
         except (binascii.Error, ValueError):

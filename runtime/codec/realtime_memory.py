@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 __all__ = ["Continue", "Item", "ItemWish", "KeepItem", "RealtimeMemory", "Truncate"]
@@ -43,8 +42,11 @@ class Continue:
     generation: int
 
 
+@dataclass(slots=True)
 class RealtimeMemory:
     """Written by the encoder as things are told, read by the decoder as the client refers to them. Bounded: the oldest items go.
+
+    Plain values throughout: it is part of a checkpoint.
 
     Attributes:
         response_id: of the running response; empty where none runs.
@@ -53,18 +55,17 @@ class RealtimeMemory:
         outputs: what came for them, until the client asks to go on.
     """
 
-    def __init__(self) -> None:
-        self.response_id = ""
-        self.waiting_generation = 0
-        self.open_calls: set[str] = set()
-        self.outputs: dict[str, str] = {}
-        self._known_calls: set[str] = set()
-        self._items: OrderedDict[str, Item] = OrderedDict()
-        self._on_the_way: set[str] = set()
-        self._sizes: dict[str, int] = {}
-        self._characters = 0
-        self._replies: dict[str, tuple[int, str]] = {}
-        self._sent_ms: dict[str, float] = {}
+    response_id: str = ""
+    waiting_generation: int = 0
+    open_calls: set[str] = field(default_factory=set)
+    outputs: dict[str, str] = field(default_factory=dict)
+    _known_calls: set[str] = field(default_factory=set)
+    _items: dict[str, Item] = field(default_factory=dict)
+    _on_the_way: set[str] = field(default_factory=set)
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _characters: int = 0
+    _replies: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _sent_ms: dict[str, float] = field(default_factory=dict)
 
     def keep(self, item: Item) -> None:
         """A new item, or the newer form of one that is known."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from runtime.codec.realtime_session import shown_format
@@ -50,31 +50,21 @@ class Usage:
         }
 
 
+@dataclass(slots=True)
 class Response:
-    """Every method answers the events to send, in order."""
+    """Every method answers the events to send, in order. Plain values throughout: it is part of a checkpoint."""
 
-    def __init__(
-        self,
-        response_id: str,
-        item_id: str,
-        previous_item_id: str,
-        speaks: bool,
-        output_format: AudioFormat,
-        metadata: Mapping[str, str],
-        conversation_id: str,
-    ) -> None:
-        self.response_id = response_id
-        self.item_id = item_id
-        self._previous_item_id = previous_item_id
-        self._kind = "output_audio" if speaks else "output_text"
-        self._speaks = speaks
-        self._output_format = output_format
-        self._metadata = dict(metadata) or None
-        self._conversation_id = conversation_id
-        self._text = ""
-        self._outputs: list[Wire] = []
-        self._message_index = -1
-        self._tool_indexes: dict[str, int] = {}
+    response_id: str
+    item_id: str
+    _previous_item_id: str
+    _speaks: bool
+    _output_format: AudioFormat
+    _metadata: Mapping[str, str]
+    _conversation_id: str
+    _text: str = ""
+    _outputs: list[Wire] = field(default_factory=list)
+    _message_index: int = -1
+    _tool_indexes: dict[str, int] = field(default_factory=dict)
 
     @property
     def has_message(self) -> bool:
@@ -175,8 +165,8 @@ class Response:
     def _close_message(self, text: str, is_whole: bool) -> list[Wire]:
         if not self.has_message:
             return []
-        field = "transcript" if self._speaks else "text"
-        item = _message(self.item_id, "completed" if is_whole else "incomplete", [{"type": self._kind, field: text}])
+        name, kind = ("transcript", "output_audio") if self._speaks else ("text", "output_text")
+        item = _message(self.item_id, "completed" if is_whole else "incomplete", [{"type": kind, name: text}])
         self._outputs[self._message_index] = item
         if self._speaks:
             ends = [
@@ -185,7 +175,7 @@ class Response:
             ]
         else:
             ends = [{"type": "response.output_text.done", **self._content(), "text": text}]
-        part = {"type": self._kind.removeprefix("output_"), field: text}
+        part = {"type": kind.removeprefix("output_"), name: text}
         return [
             *ends,
             {"type": "response.content_part.done", **self._content(), "part": part},
@@ -225,7 +215,7 @@ class Response:
             "max_output_tokens": "inf",
             "audio": {"output": {"format": shown_format(self._output_format), "voice": "heart"}},
             "usage": None if usage is None else usage.shown(),
-            "metadata": self._metadata,
+            "metadata": dict(self._metadata) or None,
         }
 
 

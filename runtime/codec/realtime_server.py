@@ -15,6 +15,7 @@ from runtime.codec.realtime_beta import beta_from_ga
 from runtime.codec.realtime_memory import Continue, ItemWish, KeepItem, RealtimeMemory, Truncate
 from runtime.codec.realtime_response import Response, Usage, Wire
 from runtime.codec.realtime_session import RealtimeSession, shown
+from runtime.codec.realtime_told import RealtimeTold
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Role
 from runtime.primitives.reasons import EndReason
@@ -40,24 +41,14 @@ class RealtimeEncoder:
 
     Args:
         memory: shared with the session's decoder.
+        told: where it begins, or where another encoder stood.
         is_beta: the client speaks the beta dialect.
     """
 
-    def __init__(self, session: RealtimeSession, memory: RealtimeMemory, *, is_beta: bool = False) -> None:
-        self._session = session
+    def __init__(self, told: RealtimeTold, memory: RealtimeMemory, *, is_beta: bool = False) -> None:
         self._memory = memory
         self._is_beta = is_beta
-        self._session_id = ""
-        self._events = 0
-        self._last_item_id = ""
-        self._partials: dict[str, str] = {}
-        self._heard_ms = 0
-        self._spoken_ms = 0.0
-        self._started: ev.ReplyStarted | None = None
-        self._is_replying = False
-        self._output_format = session.settings.output_format
-        self._responses = 0
-        self._response: Response | None = None
+        self.state = told
         self._encode = msgspec.json.Encoder().encode
 
     def encode(self, event: ev.AgentEvent) -> list[str]:
@@ -68,8 +59,8 @@ class RealtimeEncoder:
         return [self._text(message) for message in messages]
 
     def _text(self, message: Wire) -> str:
-        self._events += 1
-        return self._encode({"event_id": f"event_{self._events:06d}", **message}).decode()
+        self.state.events += 1
+        return self._encode({"event_id": f"event_{self.state.events:06d}", **message}).decode()
 
     def _messages(self, event: ev.AgentEvent) -> list[Wire]:
         match event:
@@ -124,30 +115,30 @@ class RealtimeEncoder:
                 assert_never(event)
 
     def _session_opened(self, event: ev.SessionOpened) -> list[Wire]:
-        self._session_id = event.session_id
-        created: list[Wire] = [{"type": "session.created", "session": shown(self._session_id, self._session)}]
+        self.state.session_id = event.session_id
+        created: list[Wire] = [{"type": "session.created", "session": shown(self.state.session_id, self.state.session)}]
         if self._is_beta:
-            conversation = {"id": self._session_id, "object": "realtime.conversation"}
+            conversation = {"id": self.state.session_id, "object": "realtime.conversation"}
             created.append({"type": "conversation.created", "conversation": conversation})
         return created
 
     def _item(self, item: Wire) -> list[Wire]:
         """A whole item joins the conversation."""
-        previous, self._last_item_id = self._last_item_id or None, item["id"]
+        previous, self.state.last_item_id = self.state.last_item_id or None, item["id"]
         self._memory.keep(item)
         return [{"type": f"conversation.item.{what}", "previous_item_id": previous, "item": item} for what in ("added", "done")]
 
     def _partial(self, item_id: str, text: str) -> list[Wire]:
         """The protocol's deltas only add: a belief that was changed waits for the whole transcript."""
-        said = self._partials.get(item_id, "")
+        said = self.state.partials.get(item_id, "")
         if not text.startswith(said) or text == said:
             return []
-        self._partials = {item_id: text}
+        self.state.partials = {item_id: text}
         kind = "conversation.item.input_audio_transcription.delta"
         return [{"type": kind, "item_id": item_id, "content_index": 0, "delta": text[len(said) :]}]
 
     def _transcribed(self, item_id: str, text: str, audio_ms: int) -> list[Wire]:
-        self._heard_ms += audio_ms
+        self.state.heard_ms += audio_ms
         if self._memory.item(item_id) is not None:
             self._memory.keep(_item(item_id, "user", {"type": "input_audio", "transcript": text}))
         return [
@@ -171,22 +162,22 @@ class RealtimeEncoder:
         | ev.ReplyDone,
     ) -> list[Wire]:
         if isinstance(event, ev.ReplyStarted):
-            self._started, self._responses, self._is_replying = event, 0, True
-            self._output_format = self._session.settings.output_format  # a reply keeps the format that it began in
+            self.state.started, self.state.responses, self.state.is_replying = event, 0, True
+            self.state.output_format = self.state.session.settings.output_format  # a reply keeps the format that it began in
             return self._open()
         if isinstance(event, ev.ReplyDone):
             return self._reply_done(event)
-        opened = [] if self._response is not None else self._open()
-        response = self._response
+        opened = [] if self.state.response is not None else self._open()
+        response = self.state.response
         assert response is not None, "opened above"
         match event:
             case ev.ReplyText(_, delta):
                 return opened + self._message(response, response.text(delta))
             case ev.ReplyAudio(_, pcm):
-                audio_ms = len(pcm) / 2 / self._output_format.sample_rate_hz * 1000
-                told = self._message(response, response.audio(to_wire(pcm, self._output_format)))
+                audio_ms = len(pcm) / 2 / self.state.output_format.sample_rate_hz * 1000
+                told = self._message(response, response.audio(to_wire(pcm, self.state.output_format)))
                 self._memory.sent(response.item_id, audio_ms)
-                self._spoken_ms += audio_ms
+                self.state.spoken_ms += audio_ms
                 return opened + told
             case ev.ToolStarted():
                 return opened + response.tool_started(event)
@@ -197,60 +188,60 @@ class RealtimeEncoder:
                 self._memory.call_opened(call_id, generation)
                 self._memory.keep(asked[-1]["item"])
                 closed = self._close(ev.ReplyStatus.COMPLETED, None)
-                self._last_item_id = asked[-1]["item"]["id"]
+                self.state.last_item_id = asked[-1]["item"]["id"]
                 return opened + asked + closed
 
     def _message(self, response: Response, told: list[Wire]) -> list[Wire]:
-        if len(told) > 1 and self._started is not None:  # the message item is new
-            self._memory.is_reply(response.item_id, self._started.generation, self._started.item_id)
-            self._last_item_id = response.item_id
+        if len(told) > 1 and self.state.started is not None:  # the message item is new
+            self._memory.is_reply(response.item_id, self.state.started.generation, self.state.started.item_id)
+            self.state.last_item_id = response.item_id
         return told
 
     def _open(self) -> list[Wire]:
-        started = self._started
+        started = self.state.started
         assert started is not None, "a reply's events follow its start"
-        self._responses += 1
-        part = "" if self._responses == 1 else f"_{self._responses}"
-        response = self._response = Response(
+        self.state.responses += 1
+        part = "" if self.state.responses == 1 else f"_{self.state.responses}"
+        response = self.state.response = Response(
             f"resp_{started.generation:04d}{part}",
             f"{started.item_id}{part}",
-            self._last_item_id,
+            self.state.last_item_id,
             started.speaks,
-            self._output_format,
+            self.state.output_format,
             started.metadata,
-            self._session_id,
+            self.state.session_id,
         )
         self._memory.response_id = response.response_id
         return response.created()
 
     def _close(self, status: ev.ReplyStatus, heard_text: str | None) -> list[Wire]:
-        response = self._response
+        response = self.state.response
         assert response is not None, "asked by those who know one"
-        usage = Usage(self._heard_ms, int(self._spoken_ms))
-        self._heard_ms, self._spoken_ms = 0, 0.0
+        usage = Usage(self.state.heard_ms, int(self.state.spoken_ms))
+        self.state.heard_ms, self.state.spoken_ms = 0, 0.0
         told = response.done(status, heard_text, usage)
         message = response.message()
         if message is not None:
             self._memory.keep(message)
-        self._response = None
+        self.state.response = None
         self._memory.response_id = ""
         return told
 
     def _reply_done(self, event: ev.ReplyDone) -> list[Wire]:
         self._memory.calls_over()
-        self._is_replying = False
-        if self._response is None:
+        self.state.is_replying = False
+        if self.state.response is None:
             return []  # it waited for the client's tools: its response is done already
         is_whole = event.status in (ev.ReplyStatus.COMPLETED, ev.ReplyStatus.FAILED)
         # Of a reply in several responses, the heard text is that of them all: the last one's own part is not known.
-        heard = None if is_whole else event.text if self._responses == 1 else ""
+        heard = None if is_whole else event.text if self.state.responses == 1 else ""
         return self._close(event.status, heard)
 
     def _echoed(self, what: object) -> list[Wire]:
         match what:
             case RealtimeSession():
-                self._session = what
-                return [{"type": "session.updated", "session": shown(self._session_id, what)}]
+                self.state.session = what
+                return [{"type": "session.updated", "session": shown(self.state.session_id, what)}]
             case KeepItem(created):
                 return self._item(created)
             case ItemWish(item_id, event_id):
@@ -263,10 +254,10 @@ class RealtimeEncoder:
                 truncated = {"item_id": item_id, "content_index": content_index, "audio_end_ms": audio_end_ms}
                 return [{"type": "conversation.item.truncated", **truncated}]
             case Continue(generation):
-                if self._response is not None:
+                if self.state.response is not None:
                     return []
                 opened = self._open()
-                if self._is_replying and self._started is not None and self._started.generation == generation:
+                if self.state.is_replying and self.state.started is not None and self.state.started.generation == generation:
                     return opened
                 return opened + self._close(ev.ReplyStatus.INTERRUPTED, None)
         return []

@@ -102,14 +102,14 @@ _JSON: Final = msgspec.json.Decoder()
 class MarkClock:
     """Names marks and reads them when they come back. Shared by both directions of a stream."""
 
-    def __init__(self) -> None:
-        self._cleared_upto = 0
+    def __init__(self, cleared_upto: int = 0) -> None:
+        self.cleared_upto = cleared_upto
 
     def name(self, generation: int, sent_ms: int, is_last: bool) -> str:
         return f"{generation}:{sent_ms}{_LAST if is_last else ''}"
 
     def cleared(self, generation: int) -> None:
-        self._cleared_upto = max(self._cleared_upto, generation)
+        self.cleared_upto = max(self.cleared_upto, generation)
 
     def heard(self, name: object) -> ReportHeard | None:
         """None: not our mark, or one that a `clear` brought back."""
@@ -117,7 +117,7 @@ class MarkClock:
         generation, _, played_ms = parts
         if not (generation.isascii() and generation.isdecimal() and played_ms.isascii() and played_ms.isdecimal()):
             return None
-        if int(generation) <= self._cleared_upto:
+        if int(generation) <= self.cleared_upto:
             return None
         return ReportHeard(int(generation), int(played_ms))
 
@@ -164,12 +164,16 @@ class TwilioDecoder:
 class TwilioEncoder:
     """Audio, marks and clears; everything else that a session tells has no word here."""
 
-    def __init__(self, stream_sid: str, marks: MarkClock) -> None:
+    def __init__(self, stream_sid: str, marks: MarkClock, told: tuple[int, float, float] = (0, 0.0, 0.0)) -> None:
+        """Args: `told`: where another encoder stood: generation, and how much of it was sent and marked."""
         self._stream_sid = stream_sid
         self._marks = marks
-        self._generation = 0
-        self._sent_ms = 0.0
-        self._marked_ms = 0.0
+        self._generation, self._sent_ms, self._marked_ms = told
+
+    @property
+    def told(self) -> tuple[int, float, float]:
+        """What another encoder goes on from."""
+        return self._generation, self._sent_ms, self._marked_ms
 
     def encode(self, event: ev.AgentEvent) -> list[str]:
         match event:

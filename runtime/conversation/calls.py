@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import anyio
@@ -11,8 +12,10 @@ from structlog.typing import FilteringBoundLogger
 from runtime.conversation.conversation import Conversation
 from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.ports import CallLink, ConversationLimits, IntentStore, Interruption, ResumeTokens, TurnLatency
+from runtime.conversation.resumption import KeptMessage
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import SessionOpened
+from runtime.dialogue.checkpoint import Checkpoint
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.turn_table import Floor
 from runtime.engines.ports import Engines
@@ -24,7 +27,7 @@ from runtime.session.admission import Admission, AdmissionRequest, Admitted, Ref
 from runtime.session.guard import Saturation
 from runtime.session.ledger import Ledger, Leg
 
-__all__ = ["Calls", "CallsMeter"]
+__all__ = ["Adopted", "Calls", "CallsMeter", "Continuity"]
 
 _EXPIRY_CHECK_S: Final = 0.5
 
@@ -49,6 +52,32 @@ class CallsMeter(Protocol):
     def stale_dropped(self, events: int) -> None: ...
 
     def stale_sent(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """What a leg that adopts a session goes on from. `audio`: as `Conversation.restore` takes it."""
+
+    checkpoint: Checkpoint
+    audio: Sequence[KeptMessage]
+
+
+class Continuity(Protocol):
+    """What makes a call outlive this process: somebody holds its caller's connection, keeps its checkpoints and moves it."""
+
+    @property
+    def adopted(self) -> Adopted | None:
+        """What it goes on from; None: it begins here."""
+        ...
+
+    @property
+    def intents(self) -> IntentStore:
+        """Where its tools' intents are kept."""
+        ...
+
+    async def attend(self, conversation: Conversation) -> None:
+        """Passes orders on to the conversation, for as long as it runs."""
+        ...
 
 
 class Calls:
@@ -124,26 +153,40 @@ class Calls:
         self._ledger.end(leg, EndReason.NEVER_SPOKE)
         self._tell_change()
 
-    async def serve(self, leg: Leg, settings: SessionSettings, link: CallLink) -> EndReason:
-        """Holds the conversation until the session ends, and answers why. The leg is out of the ledger when this returns."""
+    async def serve(
+        self, leg: Leg, settings: SessionSettings, link: CallLink, continuity: Continuity | None = None
+    ) -> EndReason | None:
+        """Holds the conversation until the session ends, and answers why; None: it goes on elsewhere. The leg is out of the
+        ledger when this returns."""
         log = self._log.bind(session_id=leg.session_id, epoch=leg.epoch)
         call = _Call(leg, self._ledger, self._clock, self._meter, log)
         try:
-            agent = self._agents[settings.agent]
             conversation = Conversation(
                 leg.session_id,
                 settings,
-                agent,
+                self._agents[settings.agent],
                 self._engines,
                 self._limits,
                 self._clock,
                 call,
-                self._intents,
+                self._intents if continuity is None else continuity.intents,
                 leg.epoch,
             )
             self._running[leg] = conversation
-            token = "" if self._resume_tokens is None else self._resume_tokens.issue(leg.session_id)
-            return await conversation.run(link, SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings, token))
+            if continuity is not None and continuity.adopted is not None:
+                await conversation.restore(continuity.adopted.checkpoint, continuity.adopted.audio)
+                if not call.started():
+                    return EndReason.NEVER_SPOKE
+                greeting = None
+            else:
+                token = "" if self._resume_tokens is None else self._resume_tokens.issue(leg.session_id)
+                greeting = SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings, token)
+            async with anyio.create_task_group() as group:
+                if continuity is not None:
+                    group.start_soon(continuity.attend, conversation)
+                reason = await conversation.run(link, greeting)
+                group.cancel_scope.cancel()
+            return reason
         except Exception:
             # The session boundary: a fault of ours ends this call, loudly, and no other.
             log.exception("conversation failed")
@@ -198,8 +241,11 @@ class _Call:
         now_ns = self._clock.now_ns()
         if not self._ledger.start(self._leg, now_ns):
             return False
-        self._meter.session_started((now_ns - self._leg.reserved_at_ns) / NS_PER_MS)
-        self._log.info("session started")
+        if self._leg.is_adoption:
+            self._log.info("session moved in")
+        else:
+            self._meter.session_started((now_ns - self._leg.reserved_at_ns) / NS_PER_MS)
+            self._log.info("session started")
         return True
 
     def ended(self, reason: EndReason) -> None:
@@ -212,6 +258,10 @@ class _Call:
             self._log.info("session ended", reason=reason, length_s=round(length_s, 3))
         else:
             self._log.info("caller never spoke", reason=reason)
+
+    def moved_out(self) -> None:
+        if self._ledger.move_out(self._leg):
+            self._log.info("session moved out")
 
     def speaking(self, is_speaking: bool) -> None:
         self._leg.is_speaking = is_speaking

@@ -11,6 +11,7 @@ import anyio
 from runtime.dialogue.agent import Json, ToolFailure
 from runtime.dialogue.agent_events import AgentEvent, ToolRequested
 from runtime.dialogue.caller_events import ToolOutput
+from runtime.dialogue.checkpoint import ClientToolsState
 from runtime.dialogue.session_settings import ClientTool
 
 __all__ = ["ClientTools"]
@@ -35,6 +36,23 @@ class ClientTools:
     def __init__(self) -> None:
         self.declared: Mapping[str, ClientTool] = {}
         self._asked: dict[str, _Asked] = {}
+        self._told: set[str] = set()
+        self._answered: dict[str, ToolOutput] = {}
+
+    def begin(self) -> None:
+        """Another reply runs: what the one before asked for is of no use any more."""
+        self._told.clear()
+        self._answered.clear()
+
+    @property
+    def state(self) -> ClientToolsState:
+        """What `go_on` goes on from."""
+        return ClientToolsState(tuple(sorted(self._told)), tuple(self._answered.values()))
+
+    def go_on(self, state: ClientToolsState) -> None:
+        """In another process the client was asked, and has answered, this much: it is asked for nothing twice."""
+        self._told = set(state.asked)
+        self._answered = {output.call_id: output for output in state.answered}
 
     async def ask(self, request: ToolRequested, emit: Callable[[AgentEvent], None], deadline_s: float = _DEADLINE_S) -> Json:
         """Waits for the client's answer: its JSON value, or its text where it is none.
@@ -43,7 +61,11 @@ class ClientTools:
         """
         asked = self._asked[request.call_id] = _Asked()
         try:
-            emit(request)
+            if request.call_id not in self._told:
+                self._told.add(request.call_id)
+                emit(request)
+            if request.call_id in self._answered:
+                self.answer(self._answered[request.call_id])
             with anyio.fail_after(deadline_s):
                 await asked.answered.wait()
         except TimeoutError:
@@ -64,6 +86,6 @@ class ClientTools:
         asked = self._asked.get(output.call_id)
         if asked is None or asked.output is not None:
             return False
-        asked.output = output
+        asked.output = self._answered[output.call_id] = output
         asked.answered.set()
         return True

@@ -2,6 +2,8 @@
 
 Three tasks and whatever the turn taker starts share one task group: the reader takes what the caller does, the writer sends what
 waits, the watch ends the session when a limit is reached.
+
+A session may come from another process (`restore`, `run`, then `go_on`) and go to another one (`hand_over`, then `move_out`).
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from typing import Final, assert_never
 import anyio
 from anyio.abc import TaskGroup
 
+from runtime.conversation.act_gate import ActGate
 from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.outbox import Outbox, OutboxFull
-from runtime.conversation.ports import CallLink, CallObserver, CallParts, ConversationLimits, IntentStore, LinkClosed
-from runtime.conversation.resumption import checkpoint_of, resume
+from runtime.conversation.ports import CallLink, CallObserver, CallParts, ConversationLimits, IntentStore, LinkClosed, Message
+from runtime.conversation.resumption import KeptMessage, checkpoint_of, resume
 from runtime.conversation.telephone_keys import TelephoneKeys
 from runtime.conversation.turns import TurnTaker
+from runtime.conversation.writer import Writer
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import (
     AgentEvent,
@@ -56,6 +60,8 @@ from runtime.primitives.reasons import EndReason
 __all__ = ["Conversation", "NotSettled"]
 
 _GOODBYE_S: Final = 2.0
+_TOOLS_S: Final = 3.0
+"""How long a hand-over waits for tools that run: one that is cut off may or may not have had its effect."""
 _SILENT_ENDS: Final = frozenset({EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER})
 """Nobody is there to read a goodbye."""
 
@@ -83,19 +89,21 @@ class Conversation:
         self._clock = clock
         self._observer = observer
         self._outbox = Outbox(limits.outbox_events, limits.outbox_audio_frames)
-        parts = CallParts(session_id, epoch, agent, engines, limits, clock, observer, self, intents or IntentMemory())
+        self._writer = Writer(self._outbox, limits.slow_caller_s, self._settled, self.stop, observer.stale_sent)
+        self._gate = ActGate()
+        parts = CallParts(session_id, epoch, agent, engines, limits, clock, observer, self, intents or IntentMemory(), self._gate)
         self._turns = TurnTaker(parts, settings)
         self._keys = TelephoneKeys(self.start, self._turns.take_keys)
-        self._fenced_upto = 0
         self._parts = parts
         self._applied = 0
-        self._is_obeying = False
+        self._stands = anyio.Event()
+        self._stands.set()
         self._restored: Checkpoint | None = None
+        self._frames_per_message = 1.0
         self._started = anyio.Event()
         self._reason: EndReason | None = None
+        self._has_moved_out = False
         self._scope = anyio.CancelScope()
-        self._sending = anyio.CancelScope(shield=True)
-        self._link_is_usable = True
         self._group: TaskGroup | None = None
         self._opened_ns = self._last_message_ns = clock.now_ns()
 
@@ -109,31 +117,54 @@ class Conversation:
 
         The end is told before anything is waited for, so that the place is free whatever an agent's clean-up does.
         """
-        if self._reason is None:
+        if self._reason is None and not self._has_moved_out:
             self._reason = reason
             self._observer.ended(reason)
-            if reason in _SILENT_ENDS:
-                self._sending.cancel()
-            else:
-                # A link that was cancelled while it sent can send no goodbye, so what is on its way gets a moment.
-                self._sending.deadline = min(self._sending.deadline, anyio.current_time() + _GOODBYE_S)
+            self._writer.end(at_once=reason in _SILENT_ENDS)
             self._scope.cancel()
 
     def checkpoint(self) -> Checkpoint:
-        """All of the conversation between two of the caller's events. Raises NotSettled while events wait for the caller to read:
-        what was decided and not told must not be forgotten, so ask again. Audio may wait: it is made again.
-        """
-        unsent_frames = self._outbox.audio_waiting
-        if self._outbox.waiting > unsent_frames or self._is_obeying:
+        """All of the conversation between two of the caller's messages. Raises NotSettled while one is obeyed."""
+        if not self._stands.is_set():
             raise NotSettled
         now_ns = self._clock.now_ns()
         ages_ms = ((now_ns - self._opened_ns) // NS_PER_MS, (now_ns - self._last_message_ns) // NS_PER_MS)
-        return checkpoint_of(self._parts, self._turns, self._applied, unsent_frames, ages_ms, self._keys.pending)
+        return checkpoint_of(self._parts, self._turns, self._applied, self._outbox.contents, ages_ms, self._keys.pending)
 
-    async def restore(self, checkpoint: Checkpoint, audio: Sequence[bytes]) -> None:
-        """Before `run`, which then greets nobody: goes on from a checkpoint.
+    async def _settled(self) -> tuple[Checkpoint, bool]:
+        while not self._stands.is_set():
+            await self._stands.wait()
+        checkpoint = self.checkpoint()
+        is_quiet = self._turns.is_quiet and not checkpoint.waiting and not checkpoint.keys
+        return checkpoint, is_quiet
 
-        `audio`: PCM16 of the caller's audio events from ordinal `audio_from` to `applied`, in order. Raises MissingAudio.
+    async def hand_over(self, number: int) -> None:
+        """The session is about to go on elsewhere: keeps it in answer to `number`, and decides nothing more until `stay`. The
+        link holds back what its caller says meanwhile.
+
+        What a reply has decided to say is said on. Tools that run are waited for, in bounded time.
+        """
+        self._gate.shut()
+        await self._gate.rest(_TOOLS_S)
+        self._writer.hand_over(number)
+
+    def stay(self) -> None:
+        """It does not go: all goes on as if nothing had been."""
+        self._writer.stay()
+        self._gate.open()
+
+    def move_out(self) -> None:
+        """It goes on elsewhere: `run` returns None without a word."""
+        if self._reason is None and not self._has_moved_out:
+            self._has_moved_out = True
+            self._observer.moved_out()
+            self._writer.end(at_once=True)
+            self._scope.cancel()
+
+    async def restore(self, checkpoint: Checkpoint, audio: Sequence[KeptMessage]) -> None:
+        """Before `run`, which then greets nobody: goes on from a checkpoint, and says nothing before `go_on`.
+
+        `audio`: the caller's messages with audio from ordinal `audio_from` to `applied`, in order. Raises MissingAudio.
         """
         now_ns = self._clock.now_ns()
         self._applied = checkpoint.applied
@@ -141,18 +172,41 @@ class Conversation:
         self._last_message_ns = now_ns - checkpoint.idle_ms * NS_PER_MS
         self._turns.configure(checkpoint.settings)
         await resume(self._turns, checkpoint, audio, now_ns)
+        self._outbox.refill([waiting.event for waiting in checkpoint.waiting])
         self._restored = checkpoint
+        self._writer.stand_by()
+        self._turns.speaker.stand_by()
         self._started.set()
 
-    async def run(self, link: CallLink, greeting: AgentEvent | None = None) -> EndReason:
-        """Serves the caller until the session ends; the link is the caller's to close. Runs once. None: begun elsewhere."""
+    async def wait_until_audible(self) -> None:
+        """After `restore` and `run`: returns when the reply that runs, if any, has audio to go on with."""
+        await self._turns.speaker.wait_until_audible()
+
+    def go_on(self, following: Sequence[Message], told: int, silent_ms: int) -> None:
+        """After `restore` and `run`. The caller was sent `told` messages since the checkpoint, the last of them `silent_ms` ago.
+
+        `following`: the messages that were to be sent first.
+        """
+        assert self._restored is not None, "goes on from what was restored"
+        told_audio = max(0, told - len(following))
+        waiting = sum(isinstance(waiting.event, ReplyAudio) for waiting in self._restored.waiting)
+        frames = max(0, round(told_audio * self._frames_per_message) - waiting)
+        self._turns.speaker.catch_up(frames, silent_ms)
+        self._writer.go_on(following[told:], told_audio)
+
+    async def run(self, link: CallLink, greeting: AgentEvent | None = None) -> EndReason | None:
+        """Serves the caller until the session ends; the link is the caller's to close. Runs once.
+
+        `greeting` None: begun elsewhere. The answer None: it goes on elsewhere.
+        """
+        self._frames_per_message = link.frames_per_message
         if greeting is not None:
             self.emit(greeting)
         try:
             with self._scope:
                 async with anyio.create_task_group() as group:
                     self._group = group
-                    group.start_soon(self._write, link)
+                    group.start_soon(self._writer.run, link)
                     group.start_soon(self._watch)
                     if self._restored is not None:
                         self._turns.go_on()
@@ -164,15 +218,25 @@ class Conversation:
                         # ourselves, it is the transport that ends the handler of a link that is gone: gRPC does, maybe before a
                         # read could tell.
                         has_failed = group.cancel_scope.cancel_called
-                        self.stop(EndReason.HANDLER_ERROR if has_failed else EndReason.CONNECTION_LOST)
+                        if not self._has_moved_out:
+                            self.stop(EndReason.HANDLER_ERROR if has_failed else EndReason.CONNECTION_LOST)
                         raise
         finally:
             # A fault of ours on its way up; a no-op where the end was decided.
-            self.stop(EndReason.HANDLER_ERROR)
+            if not self._has_moved_out:
+                self.stop(EndReason.HANDLER_ERROR)
+                self._tell_keeper(link)
+        if self._has_moved_out:
+            return None
         assert self._reason is not None, "stop() has set it"
-        if self._link_is_usable and self._reason not in _SILENT_ENDS:
+        if self._writer.is_usable and self._reason not in _SILENT_ENDS:
             await self._say_goodbye(link, self._reason)
         return self._reason
+
+    def _tell_keeper(self, link: CallLink) -> None:
+        """Nobody is to go on with a session that has ended, however its connection ends now."""
+        if link.keeper is not None and self._reason is not None and self._reason is not EndReason.CONNECTION_LOST:
+            link.keeper.over(self._reason)
 
     def emit(self, event: AgentEvent) -> None:
         """Raises OutboxFull."""
@@ -182,7 +246,7 @@ class Conversation:
         await self._outbox.put_audio(event)
 
     def fence(self, generation: int) -> int:
-        self._fenced_upto = max(self._fenced_upto, generation)
+        self._writer.fence(generation)
         return self._outbox.fence(generation)
 
     def hold(self) -> None:
@@ -213,7 +277,7 @@ class Conversation:
     async def _say_goodbye(self, link: CallLink, reason: EndReason) -> None:
         with anyio.move_on_after(_GOODBYE_S, shield=True):
             try:
-                await link.send(SessionClosed(reason))
+                await link.send(link.encode(SessionClosed(reason)))
             except LinkClosed:
                 return
 
@@ -230,31 +294,15 @@ class Conversation:
                 if not self._observer.started():
                     self.stop(EndReason.NEVER_SPOKE)
                     return
-            self._is_obeying = True
+            if self._stands.is_set():
+                self._stands = anyio.Event()
             try:
-                await self._obey(event)
+                await self._obey(event, link.receiving)
             except OutboxFull:
                 self.stop(EndReason.SLOW_CALLER)
-            self._applied += 1
-            self._is_obeying = False
-
-    async def _write(self, link: CallLink) -> None:
-        while (event := await self._outbox.get()) is not None and self._reason is None:
-            if isinstance(event, ReplyAudio) and event.generation <= self._fenced_upto:
-                self._observer.stale_sent()  # counted apart from the outbox that is to prevent it
-            deadline = anyio.current_time() + self._limits.slow_caller_s
-            self._sending = anyio.CancelScope(shield=True, deadline=deadline)
-            try:
-                with self._sending:
-                    await link.send(event)
-            except LinkClosed as closed:
-                # A goodbye may have come in and wait to be read: the reader knows better why the link is gone.
-                with anyio.move_on_after(_GOODBYE_S):
-                    await anyio.sleep_forever()
-                self.stop(closed.reason)
-            if self._sending.cancelled_caught:
-                self._link_is_usable = False
-                self.stop(EndReason.SLOW_CALLER)
+            if link.applied >= link.receiving:
+                self._applied = link.applied
+                self._stands.set()
 
     async def _watch(self) -> None:
         while True:
@@ -275,10 +323,10 @@ class Conversation:
         longest = self._opened_ns + int(limits.maximum_s * NS_PER_S), EndReason.MAXIMUM_LENGTH
         return min(idle, longest)
 
-    async def _obey(self, event: CallerEvent) -> None:
+    async def _obey(self, event: CallerEvent, ordinal: int) -> None:
         match event:
             case AppendAudio(pcm):
-                await self._turns.hear(pcm, self._applied + 1)
+                await self._turns.hear(pcm, ordinal)
             case Configure(settings):
                 self._turns.configure(settings)
                 self.emit(SessionConfigured(settings))
@@ -312,6 +360,7 @@ class Conversation:
                 self.emit(SoftError(code, message, event_id, parameter))
             case Goodbye(after_reply):
                 if after_reply:
+                    self._stands.set()  # nothing else is obeyed any more
                     await self._turns.wait_until_quiet()
                     await self._outbox.wait_until_taken()
                 self.stop(EndReason.CLOSED_BY_CALLER)

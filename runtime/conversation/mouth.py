@@ -61,6 +61,9 @@ class Mouth:
         self._skip = 0
         self._may_play = anyio.Event()
         self._may_play.set()
+        self._stands_by = False
+        self._told = 0
+        self._is_audible = anyio.Event()
 
     def __enter__(self) -> Self:
         self._give_text, self._take_text = anyio.create_memory_object_stream[_Piece](64)
@@ -91,6 +94,25 @@ class Mouth:
             self._skip -= self._again.pop(0).frames
         self._pacer.go_on(sent_frames, heard_ms, self._clock.now_ns())
 
+    def stand_by(self) -> None:
+        """Plays nothing until `catch_up`; what is to be said is made meanwhile."""
+        self._stands_by = True
+        self._may_play = anyio.Event()
+
+    async def wait_until_audible(self) -> None:
+        """Returns when there is audio to play, or when nothing is left to say."""
+        if self._again:
+            await self._is_audible.wait()
+
+    def catch_up(self, told_frames: int, silent_ms: int) -> None:
+        """So many frames more have reached the caller, the last one so long ago: they are played again at once, for their order's
+        sake, and play-out goes on behind them."""
+        self._stands_by = False
+        self._told = told_frames
+        self._pacer.catch_up(told_frames, silent_ms, self._clock.now_ns())
+        if not self._pacer.is_held:
+            self._may_play.set()
+
     async def say_again(self) -> None:
         """Queues what `go_on` left to say."""
         for piece in self._again:
@@ -113,7 +135,8 @@ class Mouth:
     def resume(self) -> None:
         """Frames leave again, from where they stopped."""
         self._pacer.resume(self._clock.now_ns())
-        self._may_play.set()
+        if not self._stands_by:
+            self._may_play.set()
 
     def acknowledge(self, played_ms: int) -> None:
         """The caller says how much was really played by now."""
@@ -144,6 +167,9 @@ class Mouth:
                 break
         return " ".join(part for part in parts if part)
 
+    def _wait_ns(self) -> int:
+        return 0 if self._told else self._pacer.wait_ns(self._clock.now_ns())
+
     async def _synthesize(self) -> None:
         async for piece in self._take_text:
             sound = await self._synthesizer.synthesize(piece.text, is_first=piece is self._pieces[0])
@@ -158,17 +184,21 @@ class Mouth:
     async def _pace(self) -> None:
         frame_samples = self._rate_hz * FRAME_MS // 1000
         async for sound in self._take_sound:
+            self._is_audible.set()
             pcm = np.ascontiguousarray(sound, dtype="<i2").tobytes()
             for start in range(0, len(pcm), frame_samples * 2):
                 if self._skip:
                     self._skip -= 1
                     continue
                 # Asked again after each wait: a hold may begin during the sleep, and moves what is due.
-                while not self._may_play.is_set() or (wait_ns := self._pacer.wait_ns(self._clock.now_ns())):
+                while not self._may_play.is_set() or (wait_ns := self._wait_ns()):
                     await (anyio.sleep(wait_ns / NS_PER_S) if self._may_play.is_set() else self._may_play.wait())
-                if self._pacer.leave(self._clock.now_ns()):
+                if self._told:
+                    self._told -= 1
+                elif self._pacer.leave(self._clock.now_ns()):
                     self._on_late()
                 await self._play(pcm[start : start + frame_samples * 2])
+        self._is_audible.set()
         # A hold may still keep the last frames from leaving: what is held is not over.
         while not self._may_play.is_set():
             await self._may_play.wait()

@@ -33,6 +33,15 @@ class MuteMouth:
         """What was said was read."""
         self._text = [piece.text for piece in pieces]
 
+    def stand_by(self) -> None:
+        """Text is told by others."""
+
+    async def wait_until_audible(self) -> None:
+        """Never."""
+
+    def catch_up(self, _told_frames: int, _silent_ms: int) -> None:
+        """Nor is there anything to catch up with."""
+
     async def say_again(self) -> None:
         """Nothing has to be."""
 

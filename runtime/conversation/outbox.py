@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import anyio
 
@@ -26,6 +27,7 @@ class Outbox:
         self._audio_limit = audio_limit
         self._events: deque[AgentEvent] = deque()
         self._held: deque[AgentEvent] = deque()
+        self._at_the_door: list[ReplyAudio] = []
         self._audio_waiting = 0
         self._fenced_upto = 0
         self._is_holding = False
@@ -33,11 +35,6 @@ class Outbox:
         self._arrived = anyio.Event()
         self._room = anyio.Event()
         self._taken = anyio.Event()
-
-    @property
-    def audio_waiting(self) -> int:
-        """Gauge: audio frames among them."""
-        return self._audio_waiting
 
     @property
     def waiting(self) -> int:
@@ -53,9 +50,13 @@ class Outbox:
         self._arrived.set()
 
     async def put_audio(self, event: ReplyAudio) -> None:
-        while self._audio_waiting >= self._audio_limit and not self._is_closed:
-            self._room = anyio.Event()
-            await self._room.wait()
+        self._at_the_door.append(event)
+        try:
+            while self._audio_waiting >= self._audio_limit and not self._is_closed:
+                self._room = anyio.Event()
+                await self._room.wait()
+        finally:
+            self._at_the_door.remove(event)
         # Asked after the wait: room may come and the fence go up in one step of the event loop.
         if not self._is_closed and not self._is_dead(event):
             self._audio_waiting += 1
@@ -72,6 +73,18 @@ class Outbox:
         self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in self._events)
         self._room.set()
         return waited - self.waiting
+
+    @property
+    def contents(self) -> Sequence[AgentEvent]:
+        """All that waits, what is held and what waits for room included, in the order in which it would leave."""
+        return tuple(event for event in (*self._events, *self._held, *self._at_the_door) if not self._is_dead(event))
+
+    def refill(self, events: Sequence[AgentEvent]) -> None:
+        """Before anything else: what waited in another process waits here, beyond all bounds."""
+        self._events.extend(events)
+        self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in events)
+        if events:
+            self._arrived.set()
 
     def hold(self) -> None:
         """Audio stays here until `release`, and so does what waits behind the first frame of it; what is put later goes on."""

@@ -39,6 +39,26 @@ class Pacer:
         if sent_frames:
             self._start_ns = now_ns - heard_ms * NS_PER_MS
 
+    def catch_up(self, sent_frames: int, silent_ms: int, now_ns: int) -> None:
+        """After `go_on`: so many frames more were sent meanwhile, the last one so long ago.
+
+        Whoever sent them kept the same lead, so play-out has come so far; what has run dry since is not lost, it waits.
+        """
+        self._sent += sent_frames
+        if not self._sent:
+            return
+        sent_ns, silent_ns = self.sent_ms * NS_PER_MS, silent_ms * NS_PER_MS
+        heard_ns = max(0, sent_ns - self._lead_ns) + silent_ns
+        if self._start_ns is not None:
+            heard_ns = max(heard_ns, now_ns - self._start_ns)
+        self._start_ns = now_ns - min(sent_ns, heard_ns)
+        if self._held_ns is not None:
+            self._held_ns = now_ns
+
+    @property
+    def is_held(self) -> bool:
+        return self._held_ns is not None
+
     @property
     def sent_ms(self) -> int:
         return self._sent * FRAME_MS

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from runtime.conversation.act_gate import ActGate
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import AgentEvent, ReplyAudio
 from runtime.dialogue.caller_events import CallerEvent
+from runtime.dialogue.checkpoint import Checkpoint
 from runtime.dialogue.intents import Intent, IntentOutcome, IntentRecord
 from runtime.dialogue.turn_table import Floor
 from runtime.engines.ports import Engines
@@ -23,7 +25,9 @@ __all__ = [
     "ConversationLimits",
     "IntentStore",
     "Interruption",
+    "Keeper",
     "LinkClosed",
+    "Message",
     "ResumeTokens",
     "Stage",
     "TurnLatency",
@@ -38,16 +42,56 @@ class LinkClosed(Exception):
         super().__init__(reason.value)
 
 
+Message: TypeAlias = object
+"""One message of a wire, as its link makes and sends them."""
+
+
 class CallLink(Protocol):
-    """One caller on one wire. One task receives, one sends."""
+    """One caller on one wire. One task receives, one sends.
+
+    Attributes:
+        keeper: where this session's checkpoints go, so that it outlives this process; None: nowhere.
+        frames_per_message: how many 20 ms frames of a reply one message carries, on average.
+    """
+
+    keeper: Keeper | None
+    frames_per_message: float
+
+    @property
+    def applied(self) -> int:
+        """Ordinal of the caller's last message all of whose events were received."""
+        ...
+
+    @property
+    def receiving(self) -> int:
+        """Ordinal of the message that the last received event came from."""
+        ...
 
     async def receive(self) -> CallerEvent:
         """The next event. Raises LinkClosed. Cancelling loses no event that a later call would not return."""
         ...
 
-    async def send(self, event: AgentEvent) -> None:
-        """Puts an event on the wire; waits while the caller does not read. Raises LinkClosed. After a cancel the link may only
-        be dropped."""
+    def encode(self, event: AgentEvent) -> Sequence[Message]:
+        """The messages that say this, in order: none where the wire has no word for it. Each event once, in order."""
+        ...
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        """Waits while the caller does not read. Raises LinkClosed. After a cancel the link may only be dropped."""
+        ...
+
+
+class Keeper(Protocol):
+    """Keeps a session outside of this process: what it was told before this one died goes on in another."""
+
+    def keep(self, checkpoint: Checkpoint, following: Sequence[Message], *, is_quiet: bool, answers: int) -> None:
+        """The session as it is now, `following` having been said: those messages are sent next. Never waits.
+
+        `answers`: the number of the hand-over that it answers; 0: none.
+        """
+        ...
+
+    def over(self, reason: EndReason) -> None:
+        """The session has ended: nobody is to go on with it. Never waits."""
         ...
 
 
@@ -127,7 +171,11 @@ class CallObserver(Protocol):
         ...
 
     def ended(self, reason: EndReason) -> None:
-        """The end is decided; called exactly once, before anything that may take time."""
+        """The end is decided; called exactly once, before anything that may take time. Never where `moved_out` was."""
+        ...
+
+    def moved_out(self) -> None:
+        """The session goes on in another process."""
         ...
 
     def speaking(self, is_speaking: bool) -> None:
@@ -204,3 +252,4 @@ class CallParts:
     observer: CallObserver
     stage: Stage
     intents: IntentStore
+    gate: ActGate

@@ -105,8 +105,8 @@ class Reply:
         """As `Turn.transfer`."""
         self.transfers_to = target
 
-    def state(self, unsent_frames: int, answered: AnsweredState | None) -> ReplyState:
-        """What `go_on` goes on from; so many frames have left the mouth and not the process."""
+    def state(self, answered: AnsweredState | None) -> ReplyState:
+        """What `go_on` goes on from."""
         pieces, frames, heard_ms = self.mouth.state
         rest, is_first = self._cutter.state
         return ReplyState(
@@ -118,7 +118,7 @@ class Reply:
             pieces=pieces,
             rest=rest,
             is_first_piece=is_first,
-            sent_frames=frames - unsent_frames,
+            sent_frames=frames,
             heard_ms=heard_ms,
             speaks=not isinstance(self.mouth, MuteMouth),
             cause=self.asked.cause,

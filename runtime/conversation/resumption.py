@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from runtime.conversation.ports import CallParts
 from runtime.conversation.reply import Answered, Reply
 from runtime.conversation.turn_clock import TurnClock
 from runtime.conversation.turns import TurnTaker
+from runtime.dialogue.agent_events import AgentEvent
 from runtime.dialogue.checkpoint import (
     CHECKPOINT_VERSION,
     AnsweredState,
@@ -23,21 +25,25 @@ from runtime.dialogue.checkpoint import (
     Span,
     TurnsState,
     UtteranceState,
+    WaitingEvent,
 )
 from runtime.dialogue.silent_caller import SilentCaller
 from runtime.dialogue.turn_table import Floor
 from runtime.engines.ports import VAD_FRAME_SAMPLES
 from runtime.primitives.clock import NS_PER_MS
 
-__all__ = ["checkpoint_of", "resume"]
+__all__ = ["KeptMessage", "checkpoint_of", "resume"]
+
+KeptMessage: TypeAlias = tuple[int, bytes]
+"""A caller's message with audio: its ordinal, and the audio as PCM16 at the input format's rate."""
 
 
 def checkpoint_of(
-    parts: CallParts, turns: TurnTaker, applied: int, unsent_frames: int, ages_ms: tuple[int, int], keys: str
+    parts: CallParts, turns: TurnTaker, applied: int, waiting: Sequence[AgentEvent], ages_ms: tuple[int, int], keys: str
 ) -> Checkpoint:
-    """The conversation between two events. `unsent_frames` of the reply's audio have not left the process; `ages_ms`: of the
-    session and of its last event."""
-    state = _captured(turns, unsent_frames, parts.clock.now_ns())
+    """The conversation between two messages. `waiting`: what was decided and not sent; `ages_ms`: of the session and of its last
+    message."""
+    state = _captured(turns, parts.clock.now_ns())
     base_frame = _first_frame_needed(state)
     audio_from, skip_samples = turns.ear.marks.find(base_frame * VAD_FRAME_SAMPLES) or (applied + 1, 0)
     return Checkpoint(
@@ -53,10 +59,11 @@ def checkpoint_of(
         age_ms=ages_ms[0],
         idle_ms=ages_ms[1],
         keys=keys,
+        waiting=tuple(WaitingEvent(type(event).__name__, event) for event in waiting),
     )
 
 
-def _captured(turns: TurnTaker, unsent_frames: int, now_ns: int) -> TurnsState:
+def _captured(turns: TurnTaker, now_ns: int) -> TurnsState:
     reply, last = turns.speaker.reply, turns.speaker.last
     onset = turns.onset
     return TurnsState(
@@ -68,12 +75,13 @@ def _captured(turns: TurnTaker, unsent_frames: int, now_ns: int) -> TurnsState:
         turn=turns.speaker.state[1],
         ear=turns.ear.state,
         commits=tuple(_commit_state(commit, now_ns) for commit in turns.commits),
-        reply=None if reply is None else _reply_state(reply, unsent_frames, turns.speaker.is_reversible, now_ns),
-        last_reply=None if last is None else _reply_state(last, 0, False, now_ns),
+        reply=None if reply is None else _reply_state(reply, turns.speaker.is_reversible, now_ns),
+        last_reply=None if last is None else _reply_state(last, False, now_ns),
         onset=None if onset is None else OnsetState(onset.media_time_ms, onset.frame, (now_ns - onset.began_ns) // NS_PER_MS),
         held_turn=None if turns.held_turn is None else _utterance_state(turns.held_turn, now_ns),
         silent_caller=turns.silent_caller.state,
         hangs_up=turns.speaker.hangs_up,
+        client_tools=turns.speaker.client_tools.state,
     )
 
 
@@ -89,13 +97,13 @@ def _first_frame_needed(state: TurnsState) -> int:
     return max(0, min(first for first, _ in spans))
 
 
-async def resume(turns: TurnTaker, checkpoint: Checkpoint, audio: Sequence[bytes], now_ns: int) -> None:
-    """Puts everything back; nothing runs before `TurnTaker.go_on`. `audio`: of the events from `audio_from` to `applied`.
+async def resume(turns: TurnTaker, checkpoint: Checkpoint, audio: Sequence[KeptMessage], now_ns: int) -> None:
+    """Puts everything back; nothing runs before `TurnTaker.go_on`. `audio`: of the messages from `audio_from` to `applied`.
 
     Raises MissingAudio.
     """
     state = checkpoint.turns
-    fed = [sample for number, pcm in enumerate(audio) for sample in turns.ear.feed(pcm, checkpoint.audio_from + number)]
+    fed = [sample for ordinal, pcm in audio for sample in turns.ear.feed(pcm, ordinal)]
     marks, fed_rest = turns.ear.take_fed()
     begins = checkpoint.base_frame * VAD_FRAME_SAMPLES - checkpoint.skip_samples
     marks.move(begins)
@@ -128,6 +136,7 @@ async def resume(turns: TurnTaker, checkpoint: Checkpoint, audio: Sequence[bytes
     numbers = (state.generation, state.turn)
     turns.speaker.restore(numbers, state.memory, checkpoint.settings, state.reply, answered, state.last_reply)
     turns.speaker.hangs_up = state.hangs_up
+    turns.speaker.client_tools.go_on(state.client_tools)
     if state.floor is Floor.INTERRUPTED and turns.speaker.reply is not None:
         turns.speaker.reply.mouth.hold()
 
@@ -147,9 +156,9 @@ def _commit_state(commit: Commit, now_ns: int) -> CommitState:
     )
 
 
-def _reply_state(reply: Reply, unsent_frames: int, is_reversible: bool, now_ns: int) -> ReplyState:
+def _reply_state(reply: Reply, is_reversible: bool, now_ns: int) -> ReplyState:
     answered = None
     if is_reversible and reply.answered is not None:
         of = reply.answered
         answered = AnsweredState(_utterance_state(of.utterance, now_ns), of.item_id, of.previous_item_id, of.memory)
-    return reply.state(unsent_frames, answered)
+    return reply.state(answered)

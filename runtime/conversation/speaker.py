@@ -89,6 +89,7 @@ class Speaker:
         """Begins a reply to the newest words of the history, or to none."""
         self._generation += 1
         self._turn += 1
+        self.client_tools.begin()
         said = self._context.history
         has_words = has_words and bool(said) and said[-1].role is Role.CALLER
         asked = Asked(cause, silences, has_words, wish, copy.deepcopy(self.memory))
@@ -152,6 +153,21 @@ class Speaker:
         reply = self._make(settings, clock, answered, asked, state.generation, *ids, speaks=state.speaks)
         reply.go_on(state)
         return reply
+
+    def stand_by(self) -> None:
+        """A reply that was restored makes audio and plays none until `catch_up`."""
+        if self.reply is not None:
+            self.reply.mouth.stand_by()
+
+    async def wait_until_audible(self) -> None:
+        """Returns when the reply that runs, if any, has audio to go on with, or nothing left to say."""
+        if self.reply is not None:
+            await self.reply.mouth.wait_until_audible()
+
+    def catch_up(self, told_frames: int, silent_ms: int) -> None:
+        """So many frames of the restored reply have reached the caller meanwhile, the last one so long ago."""
+        if self.reply is not None:
+            self.reply.mouth.catch_up(told_frames, silent_ms)
 
     def hold(self, onset: Onset) -> None:
         """No frame leaves from now on; nothing is thrown away."""
@@ -267,6 +283,7 @@ class Speaker:
             self._turn,
             generation,
             parts.intents,
+            parts.gate,
             emit,
             parts.observer.agent_failed,
         )

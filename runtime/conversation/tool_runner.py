@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
+from runtime.conversation.act_gate import ActGate
 from runtime.conversation.client_tools import ClientTools
 from runtime.conversation.ports import IntentStore
 from runtime.dialogue.agent import Json, Tool, ToolFailure
@@ -37,6 +38,7 @@ class ToolRunner:
         turn: int,
         generation: int,
         intents: IntentStore,
+        gate: ActGate,
         emit: Callable[[AgentEvent], None],
         on_fault: Callable[[Exception], None],
     ) -> None:
@@ -47,6 +49,7 @@ class ToolRunner:
         self._prefix = f"{session_id}:{turn}"
         self._generation = generation
         self._intents = intents
+        self._gate = gate
         self._emit = emit
         self._on_fault = on_fault
         self._count = 0
@@ -70,7 +73,8 @@ class ToolRunner:
             self._emit(ToolStarted(self._generation, call_id, name, arguments_json))
         intent = Intent(self._session_id, self._epoch, f"{self._prefix}:{number}", name, arguments_json)
         try:
-            result = await self._once(tool, arguments, intent)
+            async with self._gate.passed():
+                result = await self._once(tool, arguments, intent)
         except ToolFailure as failure:
             self._finished(number, call_id, name, arguments_json, str(failure), is_error=True)
             raise

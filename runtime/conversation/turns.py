@@ -119,6 +119,11 @@ class TurnTaker:
         elif self.speaker.hangs_up:
             self.speaker.hang_up()
 
+    @property
+    def is_quiet(self) -> bool:
+        """Nobody speaks and nothing is being made."""
+        return self._floor is Floor.LISTENING and not self.commits and self.speaker.reply is None and not self.speaker.hangs_up
+
     def commit(self, event_id: str) -> None:
         """The client says that what it appended is a turn."""
         utterance = self.ear.commit()

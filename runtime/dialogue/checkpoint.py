@@ -7,11 +7,11 @@ holds the caller's messages hands the audio from `audio_from` on over again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from runtime.dialogue.agent import Said, TurnCause
-from runtime.dialogue.caller_events import RequestReply
+from runtime.dialogue.caller_events import RequestReply, ToolOutput
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.turn_table import Floor
 
@@ -19,6 +19,7 @@ __all__ = [
     "CHECKPOINT_VERSION",
     "AnsweredState",
     "Checkpoint",
+    "ClientToolsState",
     "CommitState",
     "EarState",
     "EndpointerState",
@@ -28,6 +29,7 @@ __all__ = [
     "Span",
     "TurnsState",
     "UtteranceState",
+    "WaitingEvent",
 ]
 
 CHECKPOINT_VERSION: Final = 1
@@ -148,6 +150,14 @@ class ReplyState:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientToolsState:
+    """Of the running reply: calls that the client was asked for, and what it answered to which."""
+
+    asked: tuple[str, ...]
+    answered: tuple[ToolOutput, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TurnsState:
     floor: Floor
     history: tuple[Said, ...]
@@ -164,6 +174,15 @@ class TurnsState:
     silent_caller: tuple[int, int]
     hangs_up: bool = False
     """The agent has said its goodbye; the call ends when it was heard."""
+    client_tools: ClientToolsState = field(default_factory=lambda: ClientToolsState((), ()))
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingEvent:
+    """An agent event with its class's name, by which it is read again."""
+
+    kind: str
+    event: Any  # Any: an AgentEvent; where it is read, a JSON object first
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +190,10 @@ class Checkpoint:
     """One session between two inputs.
 
     Attributes:
-        applied: ordinal of the last caller event whose effects are in here.
-        audio_from: ordinal of the first caller event whose audio is still needed, at most `applied` + 1; `skip_samples` of that
+        applied: ordinal of the caller's last message whose effects are in here.
+        audio_from: ordinal of the first message whose audio is still needed, at most `applied` + 1; `skip_samples` of that
             audio, at 16 kHz, lie before `base_frame`.
-        age_ms: since the session began; `idle_ms`: since the caller's last event.
+        age_ms: since the session began; `idle_ms`: since the caller's last message.
     """
 
     version: int
@@ -190,3 +209,5 @@ class Checkpoint:
     idle_ms: int
     keys: str = ""
     """Telephone keys that are no entry yet."""
+    waiting: tuple[WaitingEvent, ...] = ()
+    """What was decided and not sent yet, in order; a frame of a reply counts as one of its `sent_frames`."""

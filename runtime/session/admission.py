@@ -39,6 +39,7 @@ class AdmissionRequest:
     epoch: Epoch
     lease_ns: int
     is_adoption: bool = False
+    is_relayed: bool = False
     agent: str = ""
     abilities: frozenset[str] = frozenset()
     fair_share_per_s: float = 0.0
@@ -108,6 +109,7 @@ class Admission:
             lease_ns=request.lease_ns,
             now_ns=now_ns,
             is_adoption=request.is_adoption,
+            is_relayed=request.is_relayed,
             placement=request.placement,
         )
         self._remember(request.session_id, request.epoch)

@@ -70,7 +70,12 @@ class LedgerObserver(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Leg:
-    """One entry. Only the ledger changes it; others read."""
+    """One entry. Only the ledger changes it; others read.
+
+    Attributes:
+        is_adoption: it goes on with a session that was served elsewhere.
+        is_relayed: a relay reserved it and will hold the caller's connection.
+    """
 
     session_id: SessionId
     epoch: Epoch
@@ -78,6 +83,7 @@ class Leg:
     reserved_at_ns: int
     lease_until_ns: int
     is_adoption: bool = False
+    is_relayed: bool = False
     placement: PlacementRef | None = None
     state: LegState = LegState.RESERVED
     started_at_ns: int = 0
@@ -151,12 +157,13 @@ class Ledger:
         lease_ns: int,
         now_ns: int,
         is_adoption: bool = False,
+        is_relayed: bool = False,
         placement: PlacementRef | None = None,
     ) -> Leg:
         """Holds a place. Raises DuplicateSession where the id has an entry."""
         if session_id in self._legs:
             raise DuplicateSession(session_id)
-        leg = Leg(session_id, epoch, self._new_ticket(), now_ns, now_ns + lease_ns, is_adoption, placement)
+        leg = Leg(session_id, epoch, self._new_ticket(), now_ns, now_ns + lease_ns, is_adoption, is_relayed, placement)
         self._legs[session_id] = leg
         self._by_ticket[leg.ticket] = leg
         return leg

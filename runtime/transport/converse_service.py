@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final, NoReturn, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn, TypeAlias, cast
 
 import anyio
 import grpc
@@ -18,7 +18,7 @@ from runtime.codec.converse_config import BrokenContract, settings_from
 from runtime.codec.converse_server import ConverseEncoder
 from runtime.codec.orca import orca_report
 from runtime.conversation.calls import Calls
-from runtime.conversation.ports import LinkClosed
+from runtime.conversation.ports import Keeper, LinkClosed, Message
 from runtime.dialogue.agent_events import AgentEvent, SessionClosed
 from runtime.dialogue.caller_events import CallerEvent, Configure, EndOfInput, Goodbye
 from runtime.dialogue.session_settings import SessionSettings
@@ -78,6 +78,7 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
             raise
         link = _GrpcLink(context, settings)
         reason = await self._calls.serve(leg, settings, link)
+        assert reason is not None, "a call without a keeper goes nowhere"
         await link.settle(reason)
         trailers = ((ORCA_TRAILER, orca_report(self._snapshot()).SerializeToString()),)
         context.set_trailing_metadata(trailers)
@@ -109,6 +110,9 @@ class _GrpcLink:
     """
 
     def __init__(self, context: _Context, settings: SessionSettings) -> None:
+        self.keeper: Keeper | None = None  # this wire's calls live and die with their process
+        self.frames_per_message = 1.0
+        self.applied = self.receiving = 0
         self._context = context
         self._decoder = ConverseDecoder(settings)
         self._encoder = ConverseEncoder(settings)
@@ -135,9 +139,12 @@ class _GrpcLink:
         self._input_has_ended = self._input_has_ended or isinstance(event, EndOfInput)
         return event
 
-    async def send(self, event: AgentEvent) -> None:
+    def encode(self, event: AgentEvent) -> Sequence[Message]:
+        return self._encoder.encode(event)
+
+    async def send(self, messages: Sequence[Message]) -> None:
         try:
-            for response in self._encoder.encode(event):
+            for response in cast(Sequence[pb.ConverseResponse], messages):
                 self._is_writing = True  # and stays so where the write is cut off
                 await self._context.write(response)
                 self._is_writing = False
@@ -150,7 +157,7 @@ class _GrpcLink:
         with anyio.move_on_after(_SETTLING_S):
             while self._is_writing:
                 try:
-                    await self.send(SessionClosed(reason))
+                    await self.send(self.encode(SessionClosed(reason)))
                 except LinkClosed as closed:
                     if not isinstance(closed.__cause__, aio.InternalError):
                         return  # nobody is there

@@ -9,15 +9,18 @@ from google.protobuf.message import DecodeError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from protos.switchboard.v1 import voice_pb2 as pb
+from runtime.codec.checkpoint_message import KeptSession
 from runtime.codec.converse_client import ConverseDecoder
 from runtime.codec.converse_config import BrokenContract, settings_from
 from runtime.codec.converse_server import ConverseEncoder
+from runtime.codec.wire_state import ConverseState, wire_state
 from runtime.conversation.ports import LinkClosed
 from runtime.dialogue.agent_events import AgentEvent
 from runtime.dialogue.caller_events import CallerEvent, Configure
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.reasons import EndReason
-from runtime.transport.websocket_door import WebSocketDoor, WebSocketLink
+from runtime.transport.websocket_door import WebSocketDoor
+from runtime.transport.websocket_link import WebSocketLink, WireMessage, audio_among
 
 __all__ = ["ConverseSocket"]
 
@@ -39,12 +42,17 @@ class ConverseSocket:
         if leg is None:
             return
         await self._door.accept(websocket, leg, _SUBPROTOCOLS)
+        if leg.is_adoption:
+            await self._door.adopt(websocket, leg, lambda kept: _adopting(websocket, kept))
+            return
         missing = "no configuration came; it is the first message"
         settings = await self._door.first(
             websocket, leg, _configured(websocket, agent), self._first_message_s, missing, BrokenContract
         )
         if settings is not None:
-            await self._door.serve(websocket, leg, settings, _BinaryLink(websocket, settings))
+            link = _BinaryLink(websocket, settings, ConverseState(1, 0, 0), 1)
+            link.begin_with(Configure(settings))
+            await self._door.serve(websocket, leg, settings, link)
 
 
 async def _configured(websocket: WebSocket, agent: str) -> SessionSettings:
@@ -70,14 +78,30 @@ def _parsed(data: bytes | None) -> pb.ConverseRequest:
         raise BrokenContract("the bytes are no ConverseRequest; expected a protobuf message of switchboard.v1") from None
 
 
-class _BinaryLink(WebSocketLink):
-    def __init__(self, websocket: WebSocket, settings: SessionSettings) -> None:
-        super().__init__(websocket)
-        self._decoder = ConverseDecoder(settings)
-        self._encoder = ConverseEncoder(settings)
-        self._waiting.append(Configure(settings))
+def _adopting(websocket: WebSocket, kept: KeptSession) -> _BinaryLink:
+    return _BinaryLink(websocket, kept.checkpoint.settings, wire_state(ConverseState, kept.wire), 0)
 
-    def read(self, message: str | bytes) -> Sequence[CallerEvent]:
+
+class _BinaryLink(WebSocketLink):
+    def __init__(self, websocket: WebSocket, settings: SessionSettings, state: ConverseState, applied: int) -> None:
+        super().__init__(websocket, applied)
+        self._settings = settings
+        self._decoder = ConverseDecoder(settings, state.heard)
+        self._encoder = ConverseEncoder(settings, (state.told, state.media_time_ms))
+
+    @property
+    def state(self) -> ConverseState:
+        return ConverseState(self._decoder.heard, *self._encoder.told)
+
+    def audio_of(self, message: WireMessage) -> bytes | None:
+        try:
+            request = _parsed(message if isinstance(message, bytes) else None)
+            request.ordinal = 0  # it was checked when it was read
+            return audio_among([ConverseDecoder(self._settings).decode(request)])
+        except BrokenContract:
+            return None
+
+    def read(self, message: WireMessage) -> Sequence[CallerEvent]:
         try:
             event = self._decoder.decode(_parsed(message if isinstance(message, bytes) else None))
         except BrokenContract as error:
@@ -86,5 +110,5 @@ class _BinaryLink(WebSocketLink):
         follow_up = self._decoder.follow_up(event)
         return [event] if follow_up is None else [event, follow_up]
 
-    def written(self, event: AgentEvent) -> Sequence[bytes]:
+    def encode(self, event: AgentEvent) -> Sequence[bytes]:
         return [response.SerializeToString() for response in self._encoder.encode(event)]

@@ -18,6 +18,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
+from runtime.transport.asides import ASIDES_KEY, AsideExtension, AsideExtensionFactory, Asides
 from runtime.transport.websocket_door import ABORT_KEY
 
 __all__ = ["LONGEST_MESSAGE_BYTES", "HttpServer", "listen"]
@@ -26,6 +27,7 @@ LONGEST_MESSAGE_BYTES: Final = 1024 * 1024
 """Larger WebSocket messages are refused with 1009 before they are held in memory."""
 
 
+_ASIDES: Final = AsideExtensionFactory()
 _CLOSING_S: Final = 2.0
 """How long a peer has to read what is left and to answer a close, before its socket is dropped."""
 _GRACE_S: Final = 2
@@ -41,9 +43,13 @@ class _AbortableProtocol(WebSocketsSansIOProtocol):
     _heard_at_s = 0.0
 
     def handle_connect(self, event: Request) -> None:
+        self.conn.available_extensions = [_ASIDES]
         super().handle_connect(event)
         if hasattr(self, "scope"):  # absent where the handshake itself was refused
             self.scope["state"][ABORT_KEY] = self.transport.abort
+            for extension in self.conn.extensions:
+                if isinstance(extension, AsideExtension):
+                    self.scope["state"][ASIDES_KEY] = Asides(extension, self.transport)
 
     def handle_close(self, event: Frame) -> None:
         super().handle_close(event)

@@ -104,6 +104,7 @@ def _admission_request(request: pb.ReserveRequest, lease_ns: int) -> AdmissionRe
         epoch=Epoch(request.epoch),
         lease_ns=lease_ns,
         is_adoption=request.kind == pb.PLACEMENT_KIND_ADOPTION,
+        is_relayed=request.door != pb.DOOR_ASSIGN,
         agent=request.needs.agent,
         abilities=frozenset(request.needs.abilities),
         fair_share_per_s=request.fair_share_per_s,

@@ -7,15 +7,19 @@ from typing import Final
 
 from starlette.websockets import WebSocket
 
+from runtime.codec.checkpoint_message import KeptSession
 from runtime.codec.realtime_beta import is_beta
 from runtime.codec.realtime_client import RealtimeDecoder
 from runtime.codec.realtime_memory import RealtimeMemory
 from runtime.codec.realtime_server import RealtimeEncoder
 from runtime.codec.realtime_session import RealtimeSession
+from runtime.codec.realtime_told import RealtimeTold
+from runtime.codec.wire_state import RealtimeState, wire_state
 from runtime.dialogue.agent_events import AgentEvent
 from runtime.dialogue.caller_events import CallerEvent
 from runtime.dialogue.session_settings import SessionSettings
-from runtime.transport.websocket_door import WebSocketDoor, WebSocketLink
+from runtime.transport.websocket_door import WebSocketDoor
+from runtime.transport.websocket_link import WebSocketLink, WireMessage
 
 __all__ = ["RealtimeEndpoint"]
 
@@ -37,19 +41,35 @@ class RealtimeEndpoint:
             return
         await self._door.accept(websocket, leg, _SUBPROTOCOLS)
         beta = is_beta(websocket.headers.get("openai-beta", ""), websocket.scope["subprotocols"])
+        if leg.is_adoption:
+            await self._door.adopt(websocket, leg, lambda kept: _adopting(websocket, kept, beta))
+            return
         settings = SessionSettings(agent)
-        await self._door.serve(websocket, leg, settings, _RealtimeLink(websocket, settings, beta))
+        session = RealtimeSession(settings)
+        state = RealtimeState(session, RealtimeTold.nothing(session), RealtimeMemory())
+        await self._door.serve(websocket, leg, settings, _RealtimeLink(websocket, state, beta))
+
+
+def _adopting(websocket: WebSocket, kept: KeptSession, beta: bool) -> _RealtimeLink:
+    return _RealtimeLink(websocket, wire_state(RealtimeState, kept.wire), beta)
 
 
 class _RealtimeLink(WebSocketLink):
-    def __init__(self, websocket: WebSocket, settings: SessionSettings, beta: bool) -> None:
+    def __init__(self, websocket: WebSocket, state: RealtimeState, beta: bool) -> None:
         super().__init__(websocket)
-        session, memory = RealtimeSession(settings), RealtimeMemory()
-        self._decoder = RealtimeDecoder(session, memory, is_beta=beta)
-        self._encoder = RealtimeEncoder(session, memory, is_beta=beta)
+        self._memory = state.memory
+        self._decoder = RealtimeDecoder(state.session, state.memory, is_beta=beta)
+        self._encoder = RealtimeEncoder(state.told, state.memory, is_beta=beta)
 
-    def read(self, message: str | bytes) -> Sequence[CallerEvent]:
+    @property
+    def state(self) -> RealtimeState:
+        return RealtimeState(self._decoder.session, self._encoder.state, self._memory)
+
+    def read(self, message: WireMessage) -> Sequence[CallerEvent]:
         return self._decoder.decode(message) if isinstance(message, str) else [self._decoder.binary()]
 
-    def written(self, event: AgentEvent) -> Sequence[str]:
+    def audio_of(self, message: WireMessage) -> bytes | None:
+        return self._decoder.audio_of(message) if isinstance(message, str) else None
+
+    def encode(self, event: AgentEvent) -> Sequence[str]:
         return self._encoder.encode(event)

@@ -11,6 +11,7 @@ from typing import Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from runtime.codec.checkpoint_message import KeptSession
 from runtime.codec.twilio import (
     TWILIO_FORMAT,
     BrokenStream,
@@ -21,12 +22,14 @@ from runtime.codec.twilio import (
     start_from,
 )
 from runtime.codec.twilio_signature import is_signed
+from runtime.codec.wire_state import TwilioState, wire_state
 from runtime.conversation.ports import LinkClosed
 from runtime.dialogue.agent_events import AgentEvent
 from runtime.dialogue.caller_events import CallerEvent, Configure
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.reasons import EndReason
-from runtime.transport.websocket_door import WebSocketDoor, WebSocketLink, deny
+from runtime.transport.websocket_door import WebSocketDoor, deny
+from runtime.transport.websocket_link import WebSocketLink, WireMessage, audio_among
 
 __all__ = ["TwilioEndpoint"]
 
@@ -53,12 +56,16 @@ class TwilioEndpoint:
         if leg is None:
             return
         await self._door.accept(websocket, leg, ())
-        start = await self._door.first(websocket, leg, _started(websocket), self._first_message_s, "no start came", BrokenStream)
-        if start is None:
+        if leg.is_adoption:
+            await self._door.adopt(websocket, leg, lambda kept: _adopting(websocket, kept))
             return
+        began = await self._door.first(websocket, leg, _started(websocket), self._first_message_s, "no start came", BrokenStream)
+        if began is None:
+            return
+        start, messages = began
         metadata = {**start.parameters, "call_sid": start.call_sid, "stream_sid": start.stream_sid}
         settings = SessionSettings(agent, TWILIO_FORMAT, TWILIO_FORMAT, metadata=metadata)
-        await self._door.serve(websocket, leg, settings, _TwilioLink(websocket, settings, start))
+        await self._door.serve(websocket, leg, settings, _new(websocket, settings, start, messages))
 
     def _is_genuine(self, websocket: WebSocket) -> bool:
         if not self._auth_token:
@@ -69,32 +76,55 @@ class TwilioEndpoint:
         return is_signed(websocket.headers.get("host", ""), target, signature, self._auth_token)
 
 
-async def _started(websocket: WebSocket) -> TwilioStart:
-    """Raises BrokenStream or WebSocketDisconnect."""
-    for _ in range(_MESSAGES_BEFORE_START):
+async def _started(websocket: WebSocket) -> tuple[TwilioStart, int]:
+    """The start, and the messages up to it. Raises BrokenStream or WebSocketDisconnect."""
+    for number in range(1, _MESSAGES_BEFORE_START + 1):
         message = await websocket.receive()
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1005))
         start = start_from(message.get("text") or "")
         if start is not None:
-            return start
+            return start, number
     raise BrokenStream("start did not come; expected connected, then start")
 
 
-class _TwilioLink(WebSocketLink):
-    def __init__(self, websocket: WebSocket, settings: SessionSettings, start: TwilioStart) -> None:
-        super().__init__(websocket)
-        marks = MarkClock()
-        self._decoder = TwilioDecoder(marks)
-        self._encoder = TwilioEncoder(start.stream_sid, marks)
-        self._waiting.append(Configure(settings))
+def _new(websocket: WebSocket, settings: SessionSettings, start: TwilioStart, messages: int) -> _TwilioLink:
+    link = _TwilioLink(websocket, TwilioState(start.stream_sid, 0, 0, 0.0, 0.0), messages)
+    link.begin_with(Configure(settings))
+    return link
 
-    def read(self, message: str | bytes) -> Sequence[CallerEvent]:
+
+def _adopting(websocket: WebSocket, kept: KeptSession) -> _TwilioLink:
+    return _TwilioLink(websocket, wire_state(TwilioState, kept.wire), 0)
+
+
+class _TwilioLink(WebSocketLink):
+    frames_per_message = 5 / 6
+    """A mark beside every fifth."""
+
+    def __init__(self, websocket: WebSocket, state: TwilioState, applied: int) -> None:
+        super().__init__(websocket, applied)
+        self._stream_sid = state.stream_sid
+        self._marks = MarkClock(state.cleared_upto)
+        self._decoder = TwilioDecoder(self._marks)
+        self._encoder = TwilioEncoder(state.stream_sid, self._marks, (state.generation, state.sent_ms, state.marked_ms))
+
+    @property
+    def state(self) -> TwilioState:
+        return TwilioState(self._stream_sid, self._marks.cleared_upto, *self._encoder.told)
+
+    def audio_of(self, message: WireMessage) -> bytes | None:
+        try:
+            return audio_among(self._decoder.decode(message if isinstance(message, str) else ""))
+        except BrokenStream:
+            return None
+
+    def read(self, message: WireMessage) -> Sequence[CallerEvent]:
         try:
             return self._decoder.decode(message if isinstance(message, str) else "")
         except BrokenStream as error:
             self.close_reason = str(error)
             raise LinkClosed(EndReason.PROTOCOL_ERROR) from None
 
-    def written(self, event: AgentEvent) -> Sequence[str]:
+    def encode(self, event: AgentEvent) -> Sequence[str]:
         return self._encoder.encode(event)

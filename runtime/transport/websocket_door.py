@@ -5,83 +5,43 @@ A refusal is an HTTP answer before the upgrade, so that no client sees a call th
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 import anyio
 from starlette.responses import JSONResponse
-from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
+from structlog.typing import FilteringBoundLogger
 
+from runtime.codec.checkpoint_message import KeptSession
 from runtime.conversation.calls import Calls
-from runtime.conversation.ports import LinkClosed
-from runtime.dialogue.agent_events import AgentEvent
-from runtime.dialogue.caller_events import CallerEvent
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.errors import VoiceError
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import DuplicateSession, Leg, UnknownTicket
+from runtime.transport.kept_call import adopted, kept_call
 from runtime.transport.place import DirectForbidden, PlaceRefused, Places
-from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, SLOW_CALLER_CLOSE, WEBSOCKET_CLOSE_BY_END
+from runtime.transport.websocket_link import WebSocketLink
+from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, WEBSOCKET_CLOSE_BY_END
 from runtime.wire.headers import RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
 
-__all__ = ["ABORT_KEY", "WebSocketDoor", "WebSocketLink", "deny", "hang_up"]
+__all__ = ["ABORT_KEY", "WebSocketDoor", "deny", "hang_up"]
 
 T = TypeVar("T")
 
 ABORT_KEY: Final = "switchboard_abort"
 """In the connection's state: drops the socket at once. The only way to be rid of a caller that never reads."""
-_GOODBYE_CODES: Final = frozenset({1000, 1001})
 _LONGEST_REASON_BYTES: Final = 123
 _CLOSE_S: Final = 2.0
 """How long a close may wait for a caller that does not read, before the socket is dropped."""
 
 
-class WebSocketLink(ABC):
-    """A call's two directions over an accepted WebSocket; a wire says how messages are read and written."""
-
-    def __init__(self, websocket: WebSocket) -> None:
-        self._websocket = websocket
-        self._waiting: deque[CallerEvent] = deque()
-        self.close_reason = ""
-        """What the close frame says beside its code where the wire knows better than the end's name."""
-
-    @abstractmethod
-    def read(self, message: str | bytes) -> Sequence[CallerEvent]:
-        """One message of the caller. Raises LinkClosed."""
-
-    @abstractmethod
-    def written(self, event: AgentEvent) -> Sequence[str | bytes]:
-        """The messages that say this, in order."""
-
-    async def receive(self) -> CallerEvent:
-        while not self._waiting:
-            message = await self._websocket.receive()
-            if message["type"] == "websocket.disconnect":
-                raise LinkClosed(_reason(message))
-            text = message.get("text")
-            self._waiting.extend(self.read(text if text is not None else message["bytes"]))
-        return self._waiting.popleft()
-
-    async def send(self, event: AgentEvent) -> None:
-        try:
-            for message in self.written(event):
-                if isinstance(message, str):
-                    await self._websocket.send_text(message)
-                else:
-                    await self._websocket.send_bytes(message)
-        except (WebSocketDisconnect, RuntimeError) as error:
-            # Starlette answers RuntimeError to a send after the close was seen by the receiving side.
-            raise LinkClosed(EndReason.CONNECTION_LOST) from error
-
-
 class WebSocketDoor:
     """The way in and out of a call over WebSocket. Order: `agent_of`, `admit`, `accept`, `first` if need be, `serve`."""
 
-    def __init__(self, calls: Calls, places: Places, runtime_id: str) -> None:
+    def __init__(self, calls: Calls, places: Places, runtime_id: str, log: FilteringBoundLogger) -> None:
         self._calls = calls
+        self._log = log
         self._places = places
         self._runtime_id = runtime_id
 
@@ -122,9 +82,21 @@ class WebSocketDoor:
             raise
 
     async def serve(self, websocket: WebSocket, leg: Leg, settings: SessionSettings, link: WebSocketLink) -> None:
-        """Holds the call until it is over, and closes."""
-        reason = await self._calls.serve(leg, settings, link)
+        """Holds the call until it is over, and closes. Behind a relay it may go on elsewhere."""
+        kept = kept_call(websocket, leg, link, self._log)
+        reason = await self._calls.serve(leg, settings, link, kept)
         await hang_up(websocket, reason, link.close_reason)
+
+    async def adopt(self, websocket: WebSocket, leg: Leg, again: Callable[[KeptSession], WebSocketLink]) -> None:
+        """In place of `serve`, for a leg that goes on with a session: `again` makes the wire anew from what was kept of it."""
+        adoption = await adopted(websocket, leg, again, self._log)
+        if adoption is None:
+            self._calls.abandon(leg)
+            await hang_up(websocket, EndReason.HANDLER_ERROR, "the session cannot go on here")
+            return
+        kept, settings = adoption
+        reason = await self._calls.serve(leg, settings, kept.link, kept)
+        await hang_up(websocket, reason, kept.link.close_reason)
 
     async def first(
         self, websocket: WebSocket, leg: Leg, read: Awaitable[T], within_s: float, missing: str, broken: type[Exception]
@@ -151,31 +123,15 @@ class WebSocketDoor:
         return None
 
 
-async def hang_up(websocket: WebSocket, reason: EndReason, text: str = "") -> None:
-    """Closes as the end asks, in bounded time. Where the caller has closed already, nothing is left to do."""
-    if reason not in (EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER):
+async def hang_up(websocket: WebSocket, reason: EndReason | None, text: str = "") -> None:
+    """Closes as the end asks, in bounded time; None: the call goes on elsewhere, without a word. Where the caller has closed
+    already, nothing is left to do."""
+    if reason not in (EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER, None):
         with anyio.move_on_after(_CLOSE_S):
             await _close(websocket, WEBSOCKET_CLOSE_BY_END[reason], _fitting(text or reason.value))
             return
     abort: Callable[[], None] = websocket.scope["state"][ABORT_KEY]
     abort()
-
-
-def _reason(disconnect: Message) -> EndReason:
-    """A close frame with a normal code or none is a goodbye; a broken protocol was closed by our side; a relay may have cut off a
-    caller who did not read; else it is a loss.
-
-    1005 (RFC 6455: no code) stands both for a close frame without a code, which is what a browser's `close()` sends, and for a
-    socket that just ended: only the frame brings a `reason`.
-    """
-    code = disconnect.get("code")
-    if code in _GOODBYE_CODES or (code == 1005 and "reason" in disconnect):
-        return EndReason.CLOSED_BY_CALLER
-    if (code, disconnect.get("reason")) == SLOW_CALLER_CLOSE:
-        return EndReason.SLOW_CALLER
-    if code in (1002, 1003, 1007, 1009):
-        return EndReason.PROTOCOL_ERROR
-    return EndReason.CONNECTION_LOST
 
 
 def _fitting(text: str) -> str:

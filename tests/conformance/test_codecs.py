@@ -22,6 +22,7 @@ from runtime.codec.realtime_client import RealtimeDecoder
 from runtime.codec.realtime_memory import RealtimeMemory
 from runtime.codec.realtime_server import RealtimeEncoder
 from runtime.codec.realtime_session import RealtimeSession
+from runtime.codec.realtime_told import RealtimeTold
 from runtime.codec.twilio import BrokenStream, MarkClock, TwilioDecoder, start_from
 from runtime.dialogue.agent_events import AgentEvent, Echoed, ItemDeleted, SoftError, TextAdded
 from runtime.dialogue.caller_events import AppendAudio, CallerEvent, DeleteItem, Echo, Invalid, SayText
@@ -38,7 +39,7 @@ def _realtime(is_beta: bool) -> Feed:
     """Decoder and encoder with what lies between them in a conversation that keeps nothing itself."""
     memory, session = RealtimeMemory(), RealtimeSession(_SETTINGS)
     decoder = RealtimeDecoder(session, memory, is_beta=is_beta)
-    encoder = RealtimeEncoder(session, memory, is_beta=is_beta)
+    encoder = RealtimeEncoder(RealtimeTold.nothing(session), memory, is_beta=is_beta)
     count = 0
 
     def told(event: CallerEvent) -> AgentEvent | None:

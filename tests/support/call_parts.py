@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import anyio
 import numpy as np
 
-from runtime.conversation.ports import Interruption, LinkClosed, TurnLatency
+from runtime.conversation.ports import Interruption, Keeper, LinkClosed, Message, TurnLatency
 from runtime.dialogue.agent import Json, Tool, Turn
 from runtime.dialogue.agent_events import AgentEvent
 from runtime.dialogue.caller_events import AppendAudio, CallerEvent
@@ -41,6 +41,9 @@ class ScriptedLink:
 
     def __init__(self) -> None:
         self._give, self._take = anyio.create_memory_object_stream[CallerEvent](10_000)
+        self.keeper: Keeper | None = None
+        self.frames_per_message = 1.0
+        self.applied = 0
         self.told: list[AgentEvent] = []
         self.closed_with = EndReason.CONNECTION_LOST
         self.is_stalled = False
@@ -72,20 +75,29 @@ class ScriptedLink:
         self.is_stalled = False
         self._resumed.set()
 
+    @property
+    def receiving(self) -> int:
+        return self.applied
+
     async def receive(self) -> CallerEvent:
         try:
-            return await self._take.receive()
+            event = await self._take.receive()
         except anyio.EndOfStream:
             raise LinkClosed(self.closed_with) from None
+        self.applied += 1
+        return event
 
-    async def send(self, event: AgentEvent) -> None:
+    def encode(self, event: AgentEvent) -> Sequence[Message]:
+        return [event]
+
+    async def send(self, messages: Sequence[Message]) -> None:
         if self.is_broken:
             self.broke.set()
             raise LinkClosed(EndReason.CONNECTION_LOST)
         if self.is_stalled:
             self.stalled.set()
             await self._resumed.wait()
-        self.told.append(event)
+        self.told.extend(cast(Sequence[AgentEvent], messages))
         self._news.set()
 
     def of(self, kind: type[E]) -> list[E]:
@@ -105,6 +117,7 @@ class Observer:
     """Keeps what a conversation reports."""
 
     starts: int = 0
+    moves: int = 0
     ends: list[EndReason] = field(default_factory=list)
     latencies: list[TurnLatency] = field(default_factory=list)
     late: int = 0
@@ -123,6 +136,9 @@ class Observer:
 
     def ended(self, reason: EndReason) -> None:
         self.ends.append(reason)
+
+    def moved_out(self) -> None:
+        self.moves += 1
 
     def speaking(self, is_speaking: bool) -> None:
         self.is_speaking = is_speaking

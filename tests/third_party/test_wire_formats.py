@@ -15,6 +15,7 @@ import pytest
 from runtime.codec.realtime_memory import Continue, ItemWish, KeepItem, RealtimeMemory, Truncate
 from runtime.codec.realtime_server import RealtimeEncoder
 from runtime.codec.realtime_session import RealtimeSession
+from runtime.codec.realtime_told import RealtimeTold
 from runtime.codec.twilio import MarkClock, TwilioDecoder, TwilioEncoder
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Role
@@ -107,7 +108,7 @@ def _run(environment: str, script: str, given: Any, folder: Path) -> Any:
 def test_every_event_fits_the_sdk_s_types_in_both_dialects(tmp_path: Path) -> None:  # requirement V4
     told: dict[str, list[Any]] = {}
     for dialect in ("ga", "beta"):
-        encoder = RealtimeEncoder(RealtimeSession(_SETTINGS), RealtimeMemory(), is_beta=dialect == "beta")
+        encoder = RealtimeEncoder(RealtimeTold.nothing(RealtimeSession(_SETTINGS)), RealtimeMemory(), is_beta=dialect == "beta")
         told[dialect] = [json.loads(text) for event in _EVENTS for text in encoder.encode(event)]
     assert len({event["type"] for event in told["ga"]}) > 30
     faults = _run(".venv-openai", "openai_event_types.py", told, tmp_path)

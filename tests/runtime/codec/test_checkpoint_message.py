@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.codec.checkpoint_message import LONGEST_BYTES, BadCheckpoint, decode_checkpoint, encode_checkpoint
+from runtime.codec.checkpoint_message import LONGEST_BYTES, BadCheckpoint, KeptSession, decode_session, encode_session
+from runtime.codec.realtime_memory import Truncate
+from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Role, Said, TurnCause
 from runtime.dialogue.caller_events import RequestReply
 from runtime.dialogue.checkpoint import (
@@ -24,6 +27,7 @@ from runtime.dialogue.checkpoint import (
     ReplyState,
     TurnsState,
     UtteranceState,
+    WaitingEvent,
 )
 from runtime.dialogue.session_settings import ClientTool, SessionSettings
 from runtime.dialogue.turn_table import Floor
@@ -91,51 +95,103 @@ _CHECKPOINT = Checkpoint(
 )
 
 
-def test_a_checkpoint_comes_back_whole() -> None:
-    assert decode_checkpoint(encode_checkpoint(_CHECKPOINT)) == _CHECKPOINT
+_KEPT = KeptSession(_CHECKPOINT, {"events": 12, "session": {"declared": []}}, ("{}", b"\x00\xff"))
+
+
+def _document() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(encode_session(_KEPT)[16:])
+    return document
+
+
+def _bytes(document: dict[str, Any]) -> bytes:
+    body = json.dumps(document).encode()
+    return hashlib.blake2b(body, digest_size=16).digest() + body
+
+
+def test_a_session_comes_back_whole() -> None:
+    assert decode_session(encode_session(_KEPT)) == _KEPT
+
+
+_WAITING = [
+    ev.SpeechStarted("item_0001", 320),
+    ev.ReplyStarted(3, "item_0002", "item_0001", False, {"a": "b"}),
+    ev.ReplyText(3, "Très bien."),
+    ev.ReplyAudio(3, bytes(range(256))),
+    ev.ReplyDone(3, ev.ReplyStatus.COMPLETED, "Très bien.", 20),
+    ev.SessionConfigured(SessionSettings("desk")),
+    ev.TextAdded("mine", "", "hello", Role.SYSTEM),
+    ev.Echoed(Truncate("item_0002", 0, 40)),
+]
+
+
+def test_what_waits_comes_back_in_its_kind() -> None:
+    waiting = tuple(WaitingEvent(type(event).__name__, event) for event in _WAITING)
+    kept = replace(_KEPT, checkpoint=replace(_CHECKPOINT, waiting=waiting))
+    assert decode_session(encode_session(kept)) == kept
+
+
+@pytest.mark.parametrize("event", [{"kind": "Nothing", "event": {}}, {"kind": "ReplyText", "event": {"generation": "private"}}])
+def test_what_waits_is_checked(event: dict[str, Any]) -> None:
+    document = _document()
+    document["checkpoint"]["waiting"] = [event]
+    with pytest.raises(BadCheckpoint, match=r"waiting\[0\]") as caught:
+        decode_session(_bytes(document))
+    assert "private" not in str(caught.value)
 
 
 def test_one_version_either_way_is_read_and_what_it_does_not_know_is_ignored() -> None:
-    document: dict[str, Any] = json.loads(encode_checkpoint(_CHECKPOINT))
-    newer = {**document, "version": 2, "mood": "fine", "turns": {**document["turns"], "more": [1]}}
-    assert decode_checkpoint(json.dumps(newer).encode()) == replace(_CHECKPOINT, version=2)
-    del document["keys"]
-    assert decode_checkpoint(json.dumps(document).encode()) == replace(_CHECKPOINT, keys="")
+    document = _document()
+    inner = document["checkpoint"]
+    newer = {**document, "checkpoint": {**inner, "version": 2, "mood": "fine", "turns": {**inner["turns"], "more": [1]}}}
+    assert decode_session(_bytes(newer)) == replace(_KEPT, checkpoint=replace(_CHECKPOINT, version=2))
+    del inner["keys"], inner["waiting"]
+    assert decode_session(_bytes(document)) == replace(_KEPT, checkpoint=replace(_CHECKPOINT, keys=""))
+    inner["version"] = 3
     with pytest.raises(BadCheckpoint, match=r"version is 3; allowed: 0 to 2"):
-        decode_checkpoint(json.dumps({**document, "version": 3}).encode())
+        decode_session(_bytes(document))
 
 
 def test_an_error_names_the_place_and_no_words() -> None:
-    document: dict[str, Any] = json.loads(encode_checkpoint(_CHECKPOINT))
-    document["turns"]["history"][0]["role"] = "private role"
+    document = _document()
+    document["checkpoint"]["turns"]["history"][0]["role"] = "private role"
     with pytest.raises(BadCheckpoint) as caught:
-        decode_checkpoint(json.dumps(document).encode())
+        decode_session(_bytes(document))
     assert "history" in str(caught.value)
     assert "private" not in str(caught.value)
 
 
 def test_settings_are_checked_as_when_a_client_sets_them() -> None:
-    document: dict[str, Any] = json.loads(encode_checkpoint(_CHECKPOINT))
-    document["settings"]["turn_detection"]["threshold"] = 7.0
+    document = _document()
+    document["checkpoint"]["settings"]["turn_detection"]["threshold"] = 7.0
     with pytest.raises(BadCheckpoint, match="turn_detection"):
-        decode_checkpoint(json.dumps(document).encode())
+        decode_session(_bytes(document))
+
+
+def test_one_bit_that_was_changed_is_found() -> None:
+    encoded = bytearray(encode_session(_KEPT))
+    encoded[len(encoded) // 2] ^= 1
+    with pytest.raises(BadCheckpoint, match="digest"):
+        decode_session(bytes(encoded))
+    with pytest.raises(BadCheckpoint, match="digest"):
+        decode_session(encode_session(_KEPT)[:-1])
 
 
 def test_its_size_is_bounded_both_ways() -> None:
     long = replace(_CHECKPOINT, turns=replace(_CHECKPOINT.turns, memory={"notes": "x" * LONGEST_BYTES}))
     with pytest.raises(BadCheckpoint, match=f"allowed: {LONGEST_BYTES}"):
-        encode_checkpoint(long)
+        encode_session(KeptSession(long))
     with pytest.raises(BadCheckpoint, match=f"allowed: {LONGEST_BYTES}"):
-        decode_checkpoint(b" " * (LONGEST_BYTES + 1))
+        decode_session(b" " * (LONGEST_BYTES + 1))
 
 
 def test_notes_that_are_no_json_are_refused() -> None:
     odd = replace(_CHECKPOINT, turns=replace(_CHECKPOINT.turns, memory={"notes": object()}))
     with pytest.raises(BadCheckpoint, match="memory"):
-        encode_checkpoint(odd)
+        encode_session(KeptSession(odd))
 
 
-@given(st.binary(max_size=400) | st.text(max_size=100).map(str.encode))
-def test_anything_else_is_refused_and_nothing_escapes(encoded: bytes) -> None:
+@given(st.binary(max_size=400) | st.text(max_size=100).map(str.encode), st.booleans())
+def test_anything_else_is_refused_and_nothing_escapes(body: bytes, has_digest: bool) -> None:
+    encoded = hashlib.blake2b(body, digest_size=16).digest() + body if has_digest else body
     with pytest.raises(BadCheckpoint):
-        decode_checkpoint(encoded)
+        decode_session(encoded)

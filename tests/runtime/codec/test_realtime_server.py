@@ -9,6 +9,7 @@ from typing import Any
 from runtime.codec.realtime_memory import Continue, ItemWish, RealtimeMemory
 from runtime.codec.realtime_server import RealtimeEncoder
 from runtime.codec.realtime_session import RealtimeSession
+from runtime.codec.realtime_told import RealtimeTold
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Role
 from runtime.dialogue.session_settings import SessionSettings
@@ -18,7 +19,7 @@ _SETTINGS = SessionSettings("front-desk")
 
 
 def _say(*events: ev.AgentEvent, memory: RealtimeMemory | None = None, is_beta: bool = False) -> list[dict[str, Any]]:
-    encoder = RealtimeEncoder(RealtimeSession(_SETTINGS), memory or RealtimeMemory(), is_beta=is_beta)
+    encoder = RealtimeEncoder(RealtimeTold.nothing(RealtimeSession(_SETTINGS)), memory or RealtimeMemory(), is_beta=is_beta)
     return [json.loads(text) for event in events for text in encoder.encode(event)]
 
 
@@ -103,7 +104,7 @@ def test_an_output_index_names_one_item() -> None:
 
 def test_a_client_s_tool_ends_a_response_and_another_goes_on() -> None:
     memory = RealtimeMemory()
-    encoder = RealtimeEncoder(RealtimeSession(_SETTINGS), memory)
+    encoder = RealtimeEncoder(RealtimeTold.nothing(RealtimeSession(_SETTINGS)), memory)
 
     def say(*events: ev.AgentEvent) -> list[dict[str, Any]]:
         return [json.loads(text) for event in events for text in encoder.encode(event)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import anyio
@@ -12,7 +12,7 @@ import pytest
 from balancer.telemetry.logs import make_logger
 from runtime.app.settings import RuntimeSettings
 from runtime.app.wiring import Parts, wire
-from runtime.conversation.ports import CallLink
+from runtime.conversation.ports import CallLink, Message
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Turn
 from runtime.dialogue.caller_events import ClearAudio, Goodbye, RequestReply, SayText
@@ -40,7 +40,7 @@ class _House:
     def attached(self, name: str) -> Leg:
         return self.parts.places.take(ticket="", wished_session_id=name, agent="scripted", peer_host="127.0.0.1")
 
-    async def serve(self, leg: Leg, link: CallLink, agent: str = "scripted") -> EndReason:
+    async def serve(self, leg: Leg, link: CallLink, agent: str = "scripted") -> EndReason | None:
         return await self.parts.calls.serve(leg, SessionSettings(agent), link)
 
 
@@ -97,9 +97,9 @@ async def test_a_fault_beside_the_reader_is_no_lost_connection() -> None:
     house = _House()
 
     class _Unsendable(ScriptedLink):
-        async def send(self, event: ev.AgentEvent) -> None:
-            await super().send(event)
-            if isinstance(event, ev.InputCleared):
+        async def send(self, messages: Sequence[Message]) -> None:
+            await super().send(messages)
+            if isinstance(messages[0], ev.InputCleared):
                 raise ValueError("a text that no wire can carry")
 
     link = _Unsendable()

@@ -10,7 +10,7 @@ import anyio
 import numpy as np
 import pytest
 
-from runtime.codec.checkpoint_message import decode_checkpoint, encode_checkpoint
+from runtime.codec.checkpoint_message import KeptSession, decode_session, encode_session
 from runtime.conversation.conversation import Conversation, NotSettled
 from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.kept_audio import MissingAudio
@@ -78,13 +78,16 @@ class _Process:
             return True
 
         await until(is_settled)
-        return decode_checkpoint(encode_checkpoint(taken[0]))
+        return decode_session(encode_session(KeptSession(taken[0]))).checkpoint
 
 
 async def _resumed(checkpoint: Checkpoint, all_events: list[CallerEvent], process: _Process) -> None:
     """Hands over what a relay has kept."""
-    kept = all_events[checkpoint.audio_from - 1 : checkpoint.applied]
-    await process.conversation.restore(checkpoint, [event.pcm for event in kept if isinstance(event, AppendAudio)])
+    kept = list(enumerate(all_events, 1))[checkpoint.audio_from - 1 : checkpoint.applied]
+    process.link.applied = checkpoint.applied
+    audio = [(ordinal, event.pcm) for ordinal, event in kept if isinstance(event, AppendAudio)]
+    await process.conversation.restore(checkpoint, audio)
+    process.conversation.go_on((), 0, 0)
 
 
 def _shape(events: list[ev.AgentEvent]) -> list[object]:
@@ -246,19 +249,21 @@ async def test_an_agent_that_was_writing_goes_on_and_no_tool_runs_twice(says_the
         process.link.close()
 
 
-async def test_what_was_decided_and_not_told_is_not_forgotten() -> None:
-    process = _Process(_ANSWER, 60_000, IntentMemory())
+async def test_what_was_decided_and_not_told_is_told_elsewhere() -> None:
+    first, second = (_Process(_ANSWER, 60_000, IntentMemory()) for _ in range(2))
     async with anyio.create_task_group() as group:
-        group.start_soon(process.conversation.run, process.link, None)
-        process.link.is_stalled = True
-        await process.heard([CommitAudio()] * 3)
-        with pytest.raises(NotSettled):
-            process.conversation.checkpoint()
-        process.link.resume()
-        await process.link.until(ev.SoftError, 3)
-        assert (await process.checkpoint()).applied == 3
+        group.start_soon(first.conversation.run, first.link, None)
+        first.link.is_stalled = True
+        await first.heard([CommitAudio("1"), CommitAudio("2"), CommitAudio("3")])
+        checkpoint = await first.checkpoint()
+        assert (checkpoint.applied, len(checkpoint.waiting)) == (3, 2)  # the first is on its way
+        await _resumed(checkpoint, [], second)
+        group.start_soon(second.conversation.run, second.link, None)
+        await second.link.until(ev.SoftError, 2)
         group.cancel_scope.cancel()
-    process.link.close()
+    assert [error.event_id for error in second.link.of(ev.SoftError)] == ["2", "3"]
+    for process in (first, second):
+        process.link.close()
 
 
 async def test_audio_that_is_missing_is_said_so() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from runtime.conversation.act_gate import ActGate
 from runtime.conversation.client_tools import ClientTools
 from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.tool_runner import ToolRunner
@@ -30,7 +31,9 @@ class _Bench:
         intents = intents or IntentMemory()
         self.client_tools = ClientTools()
         self.client_tools.declared = {"look_up": ClientTool("look_up")}
-        self.run = ToolRunner(tools, self.client_tools, "s", epoch, turn, 3, intents, self.events.append, self.faults.append)
+        self.run = ToolRunner(
+            tools, self.client_tools, "s", epoch, turn, 3, intents, ActGate(), self.events.append, self.faults.append
+        )
 
     @property
     def finished(self) -> ToolFinished:
