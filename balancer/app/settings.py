@@ -126,6 +126,22 @@ class BalancerSettings:
     stalled_after_ms: int = setting(
         10_000, "a caller that does not read for so long is cut off", unit="ms", at_least=100, at_most=600_000
     )
+    runtime_probe_after_ms: int = setting(
+        1000, "silence after which the relay pings the runtime of a call that could move", unit="ms", at_least=50, at_most=60_000
+    )
+    runtime_suspect_after_ms: int = setting(
+        2000, "silence after which a runtime is looked for that takes the call over", unit="ms", at_least=100, at_most=60_000
+    )
+    replay_most_bytes: int = setting(
+        3_145_728, "a caller's messages that are kept for another runtime; 30 s of 24 kHz PCM are 2.2 MB", unit="bytes",
+        at_least=65_536, at_most=2**30,
+    )  # fmt: skip
+    move_timeout_ms: int = setting(
+        5000, "a planned move of a call may take so long; else it stays", unit="ms", at_least=100, at_most=60_000
+    )
+    adopt_timeout_ms: int = setting(
+        10_000, "how long a runtime is looked for when a call has lost its own", unit="ms", at_least=100, at_most=60_000
+    )
     max_connections: int = setting(
         10_000, "callers' connections at a time; more are refused with 503", at_least=1, at_most=1_000_000
     )
@@ -147,6 +163,9 @@ class BalancerSettings:
         if not self.overload_low <= self.overload_normal <= self.overload_high:
             shown = f"{self.overload_low}, {self.overload_normal}, {self.overload_high}"
             raise SettingError("overload_low, overload_normal, overload_high", shown, "in this order, none below the one before")
+        if self.runtime_suspect_after_ms <= self.runtime_probe_after_ms:
+            allowed = f"above runtime_probe_after_ms = {self.runtime_probe_after_ms}"
+            raise SettingError("runtime_suspect_after_ms", self.runtime_suspect_after_ms, allowed)
         weights = (self.weight_cpu, self.weight_gpu_memory, self.weight_queue, self.weight_kv_cache)
         if abs(sum(weights) - 1.0) > 1e-6:
             shown = f"{' + '.join(f'{each:g}' for each in weights)} = {sum(weights):g}"

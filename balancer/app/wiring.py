@@ -12,16 +12,18 @@ from typing import Final
 import structlog
 
 from balancer.app.settings import BalancerSettings
+from balancer.continuity.call_memory import MemoryRule
 from balancer.dashboard.controls import Controls
 from balancer.dashboard.documents import Documents
 from balancer.fleet.channels import RuntimeChannels
 from balancer.fleet.fleet import BalancerLife, Fleet, FleetEvent
 from balancer.fleet.fleet_sweep import FleetSweep
+from balancer.fleet.membership import ChangeKind
 from balancer.fleet.registry_service import RegistryService
 from balancer.fleet.report_watch import ReportWatch
 from balancer.front.front_rule import FrontRule
 from balancer.front.front_server import FrontServer
-from balancer.front.relay import RelayRule
+from balancer.front.relay_rule import RelayRule, SuccessionRule
 from balancer.placement.placer import Placer
 from balancer.placement.releases import Releases
 from balancer.placement.reservation import Reservations
@@ -70,6 +72,8 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
 
     def observe(event: FleetEvent) -> None:
         log.info("fleet", event_kind=event.kind, runtime_id=event.runtime_id, incarnation=event.incarnation, legs=event.legs)
+        if event.kind == ChangeKind.SUSPECTED.value:
+            front.calls.suspect(event.runtime_id, event.incarnation)
 
     def watch_failed(runtime_id: str, status: str) -> None:
         log.warning("report watch ended", runtime_id=runtime_id, status=status)
@@ -96,8 +100,9 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
         rng,
         lambda: "sess_" + secrets.token_hex(16),
         log,
+        metrics,
     )
-    metrics.attach(fleet, placer, releases, front.statistics, journal)
+    metrics.attach(fleet, placer, releases, front.statistics, front.calls.move_counts, journal)
     sweep = FleetSweep(fleet, registry, channels, clock)
     return Balancer(clock, fleet, channels, registry, sweep, releases, placer, front, documents, controls, metrics, journal)
 
@@ -138,8 +143,18 @@ def front_rule(settings: BalancerSettings) -> FrontRule:
         probe_after_ms=settings.probe_after_ms,
         dead_after_ms=settings.dead_after_ms,
         stalled_after_ms=settings.stalled_after_ms,
+        succession=SuccessionRule(
+            memory=MemoryRule(most_bytes=settings.replay_most_bytes),
+            probe_after_ms=settings.runtime_probe_after_ms,
+            suspect_after_ms=settings.runtime_suspect_after_ms,
+            move_timeout_ms=settings.move_timeout_ms,
+            adopt_timeout_ms=settings.adopt_timeout_ms,
+        ),
     )
-    shortest = min(settings.probe_after_ms, settings.dead_after_ms, settings.stalled_after_ms, settings.head_timeout_ms)
+    shortest = min(
+        settings.probe_after_ms, settings.dead_after_ms, settings.stalled_after_ms, settings.head_timeout_ms,
+        settings.runtime_probe_after_ms, settings.move_timeout_ms,
+    )  # fmt: skip
     return FrontRule(
         relay=relay,
         head_timeout_ms=settings.head_timeout_ms,

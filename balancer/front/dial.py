@@ -12,10 +12,12 @@ import h11
 from balancer.fleet.registration import parse_address
 from balancer.front.upgrade import Upgrade, accept_of, upstream_request
 from balancer.placement.placement import Placement
+from runtime.wire.asides import ASIDE_EXTENSION
 
 __all__ = ["DialFailed", "RuntimeConnection", "dial_runtime"]
 
 _MAX_HEAD_BYTES = 16_384
+_EXTENSION = ASIDE_EXTENSION.encode()
 
 
 class DialFailed(Exception):
@@ -28,12 +30,14 @@ class RuntimeConnection:
 
     transport: asyncio.Transport
     early: bytes
+    has_asides: bool
+    """It agreed on the extension for asides."""
 
 
 class _Handshake(asyncio.Protocol):
-    """Collects the answer's head. `answered` gets the early bytes or DialFailed."""
+    """Collects the answer's head. `answered` gets the early bytes and whether asides were agreed on, or DialFailed."""
 
-    def __init__(self, upgrade: Upgrade, placement: Placement, answered: asyncio.Future[bytes]) -> None:
+    def __init__(self, upgrade: Upgrade, placement: Placement, answered: asyncio.Future[tuple[bytes, bool]]) -> None:
         self._upgrade = upgrade
         self._answered = answered
         self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
@@ -59,12 +63,13 @@ class _Handshake(asyncio.Protocol):
             return
         if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
             headers = dict(event.headers)
-            if headers.get(b"sec-websocket-accept") != accept_of(self._upgrade.key) or b"sec-websocket-extensions" in headers:
+            agreed = headers.get(b"sec-websocket-extensions")
+            if headers.get(b"sec-websocket-accept") != accept_of(self._upgrade.key) or agreed not in (None, _EXTENSION):
                 self._fail("the answer to the upgrade is not valid")
                 return
             assert self._transport is not None
             self._transport.pause_reading()
-            self._answered.set_result(self._parser.trailing_data[0])
+            self._answered.set_result((self._parser.trailing_data[0], agreed is not None))
         elif isinstance(event, (h11.Response, h11.InformationalResponse)):
             self._fail(f"the upgrade was answered with HTTP {event.status_code}")
         else:
@@ -83,22 +88,22 @@ async def dial_runtime(upgrade: Upgrade, placement: Placement, timeout_s: float)
     loop = asyncio.get_running_loop()
     address = parse_address(placement.websocket_address)
     assert address is not None  # checked at enrolment
-    answered: asyncio.Future[bytes] = loop.create_future()
+    answered: asyncio.Future[tuple[bytes, bool]] = loop.create_future()
     transport: asyncio.Transport | None = None
-    early: bytes | None = None
+    answer: tuple[bytes, bool] | None = None
     try:
         with anyio.fail_after(timeout_s):
             transport, _ = await loop.create_connection(lambda: _Handshake(upgrade, placement, answered), *address)
-            early = await answered
+            answer = await answered
     except TimeoutError:
         raise DialFailed(f"no answer to the upgrade within {timeout_s:g} s") from None
     except OSError as error:
         raise DialFailed(f"the connection failed: {error.strerror or type(error).__name__}") from None
     finally:
-        if early is None:
+        if answer is None:
             if transport is not None:
                 transport.abort()
             if answered.done() and not answered.cancelled():
                 answered.exception()  # seen: whoever raised above has told it
             answered.cancel()
-    return RuntimeConnection(transport, early)
+    return RuntimeConnection(transport, *answer)

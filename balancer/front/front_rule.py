@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from balancer.front.relay import RelayRule
+from balancer.front.relay_rule import RelayRule
 
 __all__ = ["FrontRule"]
 
@@ -15,4 +15,4 @@ class FrontRule:
     head_timeout_ms: int = 5_000
     dial_timeout_ms: int = 2_000
     max_connections: int = 10_000
-    tend_interval_ms: int = 1_000
+    tend_interval_ms: int = 250

@@ -17,11 +17,12 @@ from balancer.front.call_page import call_page
 from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
 from balancer.front.front_rule import FrontRule
 from balancer.front.http_caller import HttpCaller, WholeRequest
+from balancer.front.move_counts import MoveObserver
 from balancer.front.needs import is_voice_path, needs_from_json, needs_from_query
-from balancer.front.relay import Relay, RelayEnd
+from balancer.front.relayed_calls import RelayedCalls
 from balancer.front.responses import HttpError, error_response, json_response, refusal_response
 from balancer.front.upgrade import Upgrade, check_upgrade, switching_response
-from balancer.placement.errors import PlacementRefused
+from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.placement import Placement
 from balancer.placement.placer import Placer
 from balancer.placement.reservation import Door
@@ -48,21 +49,18 @@ class FrontServer:
         rng: Rng,
         new_session_id: Callable[[], str],
         log: structlog.typing.FilteringBoundLogger,
+        observer: MoveObserver,
     ) -> None:
         self.clock = clock
+        self.calls = RelayedCalls(placer, rule, clock, rng, log, observer)
         self._placer = placer
         self._is_ready = is_ready
         self._rule = rule
-        self._rng = rng
         self._new_session_id = new_session_id
         self._log = log
         self._tasks: anyio.abc.TaskGroup | None = None
         self._callers: set[HttpCaller] = set()
-        self._relays: set[Relay] = set()
-        self._emptied = asyncio.Event()
         self._server: asyncio.Server | None = None
-        self._ends: dict[RelayEnd, int] = dict.fromkeys(RelayEnd, 0)
-        self._messages = [0, 0]
         self._dial_failures = 0
         self._bad_requests = 0
 
@@ -71,15 +69,14 @@ class FrontServer:
         loop = asyncio.get_running_loop()
         try:
             async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
+                self._tasks = self.calls.tasks = tasks
                 self._server = await loop.create_server(lambda: HttpCaller(self), sock=listener, backlog=1024)
                 started()
                 await self._tend()
         finally:
             if self._server is not None:
                 self._server.close()
-            for relay in list(self._relays):
-                relay.abort()
+            self.calls.abort()
             for caller in list(self._callers):
                 caller.transport.abort()
 
@@ -87,36 +84,20 @@ class FrontServer:
         """Takes nothing new, lets relayed calls finish for `timeout_s`, then closes them with 1012."""
         if self._server is not None:
             self._server.close()
-        with anyio.move_on_after(timeout_s):
-            await self._empty()
-        for relay in list(self._relays):
-            relay.shut_down(1012, "the balancer is shutting down")
-        with anyio.move_on_after(self._rule.relay.close_timeout_ms / 1000 + 1.0):
-            await self._empty()
+        await self.calls.drain(timeout_s)
 
     def statistics(self) -> Mapping[str, float]:
-        live = [(relay.caller.borders.messages, relay.runtime.borders.messages) for relay in self._relays]
         return {
-            "connections": len(self._callers) + len(self._relays),
-            "relayed": len(self._relays),
-            "buffered_bytes": sum(relay.buffered_bytes for relay in self._relays),
-            "paused": sum(relay.paused_directions for relay in self._relays),
-            "client_messages": self._messages[0] + sum(client for client, _ in live),
-            "server_messages": self._messages[1] + sum(server for _, server in live),
-            "stalled": self._ends[RelayEnd.CALLER_STALLED],
-            "protocol_errors": self._ends[RelayEnd.CALLER_BROKE_PROTOCOL],
-            "upstream_lost": self._ends[RelayEnd.RUNTIME_LOST] + self._ends[RelayEnd.RUNTIME_BROKE_PROTOCOL],
-            "dial_failures": self._dial_failures,
+            **self.calls.statistics(),
+            "connections": len(self._callers) + len(self.calls),
+            "dial_failures": self._dial_failures + self.calls.searcher.dial_failures,
             "bad_requests": self._bad_requests,
         }
 
-    # What callers' connections and relays tell their owner
+    # What callers' connections tell their owner
 
     def now_ns(self) -> int:
         return self.clock.now_ns()
-
-    def mask_key(self) -> bytes:
-        return int(self._rng.random() * 2**32).to_bytes(4, "big")
 
     def bad_request(self) -> None:
         self._bad_requests += 1
@@ -127,7 +108,7 @@ class FrontServer:
             with contextlib.suppress(OSError):  # the caller may be gone again
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._callers.add(caller)
-        connections = len(self._callers) + len(self._relays)
+        connections = len(self._callers) + len(self.calls)
         caller.is_over_limit = connections > self._rule.max_connections
         if connections > self._rule.max_connections + _OVER_LIMIT:
             caller.transport.abort()
@@ -159,26 +140,6 @@ class FrontServer:
 
     def caller_left(self, caller: HttpCaller) -> None:
         self._callers.discard(caller)
-        self._note_emptied()
-
-    def relay_ended(self, relay: Relay) -> None:
-        if relay not in self._relays:
-            return
-        self._relays.discard(relay)
-        end = relay.end or RelayEnd.SHUT_DOWN
-        self._ends[end] += 1
-        self._messages[0] += relay.caller.borders.messages
-        self._messages[1] += relay.runtime.borders.messages
-        self._log.info(
-            "relay ended",
-            session_id=relay.session_id,
-            runtime_id=relay.runtime_id,
-            end=end.value,
-            seconds=round((self.clock.now_ns() - relay.began_ns) / NS_PER_S, 3),
-            client_messages=relay.caller.borders.messages,
-            server_messages=relay.runtime.borders.messages,
-        )
-        self._note_emptied()
 
     # The work for one caller
 
@@ -249,22 +210,14 @@ class FrontServer:
             runtime.transport.abort()
             caller.answer(error_response(HttpError(503, "runtime_lost", "the runtime left", [("retry-after", "1")])))
             return
+        if placement.session_id in self.calls:  # the same place was given twice, and the other caller was quicker
+            runtime.transport.abort()
+            caller.refuse(HttpError(409, RefusalCode.SESSION_LIVE.value, "the session id is in use"))
+            return
         caller.scope = None
         caller.transport.write(switching_response(upgrade, placement))
         self._callers.discard(caller)
-        relay = Relay(self, self._rule.relay, placement.session_id, placement.runtime_id, caller.transport, runtime.transport)
-        self._relays.add(relay)
-        self._log.info(
-            "placed", session_id=placement.session_id, epoch=placement.epoch, runtime_id=placement.runtime_id,
-            reason=placement.reason, cross_region=placement.cross_region,
-        )  # fmt: skip
-        if runtime.early:
-            relay.runtime.data_received(runtime.early)
-        early = caller.take_early()
-        if early:
-            relay.caller.data_received(early)
-        if not relay.runtime.is_gone and not runtime.transport.is_closing():
-            runtime.transport.resume_reading()
+        self.calls.begin(upgrade, placement, caller.transport, caller.take_early(), runtime)
 
     def _refused(self, refused: PlacementRefused) -> None:
         reasons = {each.runtime_id: each.reason.value for each in refused.runtimes[:16]}
@@ -276,20 +229,10 @@ class FrontServer:
         while True:
             await anyio.sleep(self._rule.tend_interval_ms / 1000)
             now_ns = self.clock.now_ns()
-            for relay in list(self._relays):
-                relay.tend(now_ns)
+            self.calls.tend(now_ns)
             for caller in list(self._callers):
                 if caller.answered_ns is not None:
                     if now_ns - caller.answered_ns > _ANSWER_TIMEOUT_NS:  # does not read its answer
                         caller.transport.abort()
                 elif not caller.is_whole and now_ns - caller.began_ns > self._rule.head_timeout_ms * NS_PER_MS:
                     caller.refuse(HttpError(408, "request_timeout", "the request did not come in time"))
-
-    async def _empty(self) -> None:
-        while self._relays:
-            self._emptied.clear()
-            await self._emptied.wait()
-
-    def _note_emptied(self) -> None:
-        if not self._relays:
-            self._emptied.set()

@@ -13,19 +13,25 @@ Ping and pong never cross: the relay answers and probes each side itself. A clos
     runtime breaks the protocol       its connection is aborted, the caller gets 1011 (1009 for an oversized frame)
     caller does not read              its connection is aborted after a bound, the runtime gets 1008 "slow_caller"
 
-Memory of a call: at most one frame held for each direction, and in each transport the high-water mark plus one read and one
-frame. All methods are event-loop callbacks; none blocks.
+Where caller and runtime agreed on asides, a runtime that goes without having said that the session is over takes nothing with it:
+its succession (succession.py) finds another one, and the caller's connection stays.
+
+Memory of a call: at most one frame held for each direction, in each transport the high-water mark plus one read and one frame,
+and with a succession what its memory is bounded by. All methods are event-loop callbacks; none blocks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from balancer.front.relay_leg import Leg
+from balancer.front.relay_rule import RelayEnd, RelayRule
+from balancer.front.succession import Succession
+from balancer.placement.placement import Placement
 from runtime.primitives.clock import NS_PER_MS, Clock
+from runtime.wire.asides import ASIDE_FIRST_BYTE, LONGEST_ASIDE_BYTES
 from runtime.wire.close_codes import SLOW_CALLER_CLOSE
 from runtime.wire.websocket_frames import (
     CLOSE,
@@ -39,33 +45,7 @@ from runtime.wire.websocket_frames import (
     parse_close,
 )
 
-__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "Relay", "RelayEnd", "RelayOwner", "RelayRule"]
-
-HIGH_WATER_BYTES: Final = 65_536
-"""Above this a transport's write buffer pauses the other side's reading. One second of 24 kHz PCM in base64 is 64 KiB."""
-LOW_WATER_BYTES: Final = 16_384
-
-
-@dataclass(frozen=True, slots=True)
-class RelayRule:
-    max_frame_bytes: int = 1_048_576
-    probe_after_ms: int = 20_000
-    dead_after_ms: int = 20_000
-    stalled_after_ms: int = 10_000
-    close_timeout_ms: int = 5_000
-
-
-class RelayEnd(StrEnum):
-    """Why a relayed call ended, as the relay saw it."""
-
-    CALLER_CLOSED = "caller_closed"
-    RUNTIME_CLOSED = "runtime_closed"
-    CALLER_LOST = "caller_lost"
-    RUNTIME_LOST = "runtime_lost"
-    CALLER_BROKE_PROTOCOL = "caller_broke_protocol"
-    RUNTIME_BROKE_PROTOCOL = "runtime_broke_protocol"
-    CALLER_STALLED = "caller_stalled"
-    SHUT_DOWN = "shut_down"
+__all__ = ["Relay", "RelayOwner"]
 
 
 class RelayOwner(Protocol):
@@ -81,31 +61,58 @@ class RelayOwner(Protocol):
 
 
 class Relay:
-    def __init__(
-        self,
-        owner: RelayOwner,
-        rule: RelayRule,
-        session_id: str,
-        runtime_id: str,
-        caller: asyncio.Transport,
-        runtime: asyncio.Transport,
-    ) -> None:
+    """`caller` and `runtime` are the two sides; the runtime's may be replaced by the succession."""
+
+    def __init__(self, owner: RelayOwner, rule: RelayRule, session_id: str, caller: asyncio.Transport) -> None:
         now_ns = owner.clock.now_ns()
         self.owner = owner
         self.rule = rule
         self.session_id = session_id
-        self.runtime_id = runtime_id
         self.began_ns = now_ns
         self.end: RelayEnd | None = None
         self.caller = Leg(self, caller, FrameBorders(is_masked=True, max_frame_bytes=rule.max_frame_bytes), now_ns)
-        self.runtime = Leg(
-            self, runtime, FrameBorders(is_masked=False, max_frame_bytes=rule.max_frame_bytes, may_fragment=False), now_ns
-        )
-        self.caller.other, self.runtime.other = self.runtime, self.caller
+        self.runtime: Leg
+        self.succession: Succession | None = None
         self._close_by_ns: int | None = None
-        for leg in (self.caller, self.runtime):
-            leg.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
-            leg.transport.set_protocol(leg)
+
+    def begin(self, runtime: Leg, succession: Callable[[Relay], Succession] | None) -> None:
+        """Both connections are the relay's from here on. `succession` makes one, where asides were agreed."""
+        self.runtime = runtime
+        self.caller.forward = runtime.transport.write
+        runtime.forward = self.caller.transport.write
+        self.succession = None if succession is None else succession(self)
+        self.caller.take_over()
+        runtime.take_over()
+
+    def runtime_leg(self, transport: asyncio.Transport, placement: Placement, has_asides: bool) -> Leg:
+        """A runtime's connection as a leg of this call; it serves, or is to serve."""
+        borders = FrameBorders(
+            is_masked=False,
+            max_frame_bytes=self.rule.max_frame_bytes,
+            may_fragment=False,
+            aside_first_byte=ASIDE_FIRST_BYTE if has_asides else 0,
+            longest_aside_bytes=LONGEST_ASIDE_BYTES if has_asides else 0,
+        )
+        leg = Leg(self, transport, borders, self.now_ns())
+        leg.runtime_id, leg.incarnation, leg.epoch = placement.runtime_id, placement.incarnation, placement.epoch
+        return leg
+
+    @property
+    def runtime_id(self) -> str:
+        return self.runtime.runtime_id
+
+    @property
+    def client_messages(self) -> int:
+        return self.caller.borders.messages
+
+    @property
+    def server_messages(self) -> int:
+        return self.runtime.borders.messages if self.succession is None else self.succession.switch.told
+
+    @property
+    def is_closing(self) -> bool:
+        """A close is under way, or a side is gone for good."""
+        return self._close_by_ns is not None or not self.caller.is_sending or self.caller.is_gone
 
     @property
     def buffered_bytes(self) -> int:
@@ -116,13 +123,22 @@ class Relay:
     def paused_directions(self) -> int:
         return sum(leg.paused_ns is not None for leg in (self.caller, self.runtime))
 
+    # What legs tell
+
+    def now_ns(self) -> int:
+        return self.owner.clock.now_ns()
+
     def attend(self, leg: Leg) -> None:
-        """Control frames or a failure were found in what `leg` sent."""
+        asides = leg.borders.asides
+        if asides:
+            leg.borders.asides = []
+            assert self.succession is not None  # without one, asides are a breach
+            self.succession.heard_asides(leg, asides)
         controls = leg.borders.controls
         for frame in controls:
             if frame.opcode == PING:
                 if leg.paused_ns is None and not leg.sent_close:  # one who floods pings and does not read gets no more pongs
-                    self._write_control(leg, PONG, frame.payload)
+                    self.write_control(leg, PONG, frame.payload)
             elif frame.opcode == CLOSE:
                 self._close_came(leg, frame)
         controls.clear()
@@ -130,67 +146,105 @@ class Relay:
         if failure is not None and leg.is_sending:
             self._broke_protocol(leg, failure)
 
-    def now_ns(self) -> int:
-        return self.owner.clock.now_ns()
+    def paused(self, leg: Leg) -> None:
+        if leg is self.caller:
+            self.runtime.pause_reading()
+        elif leg is self.runtime:
+            self.caller.pause_reading()
+
+    def resumed(self, leg: Leg) -> None:
+        if leg is self.caller:
+            self.runtime.resume_reading()
+        elif leg is self.runtime:
+            self.caller.resume_reading()
 
     def silent_end(self, leg: Leg) -> None:
         """`leg` sends nothing more. After its close frame that is as it should be; before, it is lost."""
+        if self._is_aside_of_the_call(leg):
+            return
         if leg.close_payload is not None or not leg.is_sending:
             self._finish_if_done()
             return
         leg.is_sending = False
         if leg is self.caller:
-            self._note(RelayEnd.CALLER_LOST)
+            self.note(RelayEnd.CALLER_LOST)
             self.abort()
         else:
-            self._note(RelayEnd.RUNTIME_LOST)
-            self._abandon_runtime(1012, "runtime lost")
+            self.runtime_lost(leg, RelayEnd.RUNTIME_LOST, 1012, "runtime lost")
 
     def gone(self, leg: Leg) -> None:
         """The connection of `leg` is over."""
-        if leg is self.caller and not self.runtime.is_gone:
-            if self.runtime.sent_close:
-                self.runtime.transport.close()  # flushed first: the runtime must read why it is over
-            else:
-                self._abort(self.runtime)
+        if self._is_aside_of_the_call(leg):
+            return
+        if leg is self.caller:
+            self._call_is_over()
+            if not self.runtime.is_gone:
+                if self.runtime.sent_close:
+                    self.runtime.transport.close()  # flushed first: the runtime must read why it is over
+                else:
+                    self.runtime.abort()
         if self.caller.is_gone and self.runtime.is_gone:
             self.owner.relay_ended(self)
 
+    def _is_aside_of_the_call(self, leg: Leg) -> bool:
+        """A runtime's connection that does not serve: its end is the succession's affair."""
+        if leg is self.caller or leg is self.runtime:
+            return False
+        assert self.succession is not None
+        self.succession.side_leg_ended(leg)
+        return True
+
+    # Ends
+
     def shut_down(self, code: int, text: str) -> None:
         """Closes both sides with a close frame; bounded by the close time-out."""
-        self._note(RelayEnd.SHUT_DOWN)
+        self.note(RelayEnd.SHUT_DOWN)
         self._say_close(self.caller, close_payload(code, text))
         self._say_close(self.runtime, close_payload(code, text))
         self._begin_closing()
 
-    def abort(self) -> None:
-        self._abort(self.runtime)
-        self._abort(self.caller)
+    def give_up(self, code: int, text: str) -> None:
+        """No runtime is there and none will come: the caller is told."""
+        self.note(RelayEnd.NO_CAPACITY)
+        self.caller.is_sending = False
+        self._say_close(self.caller, close_payload(code, text))
+        self._begin_closing()
+        self._finish_if_done()
 
-    def tend(self, now_ns: int) -> None:
-        """Time passed: probes, deadlines. Call about once a second."""
-        if self._close_by_ns is not None:
-            if now_ns >= self._close_by_ns:
-                self.abort()
+    def runtime_lost(self, leg: Leg, end: RelayEnd, code: int, text: str) -> None:
+        """The serving runtime `leg` goes without the session's end. The call goes on elsewhere, or `end`s."""
+        if self._is_outlived(leg):
             return
-        rule = self.rule
-        for leg in (self.caller, self.runtime):
-            if leg.paused_ns is not None and now_ns - leg.paused_ns > rule.stalled_after_ms * NS_PER_MS:
-                self._dead(leg, RelayEnd.CALLER_STALLED)
-                return
-            if leg.heard or leg.other.paused_ns is not None:  # not heard because we do not read: no sign of death
-                leg.heard = False
-                leg.silent_ns, leg.probed_ns = now_ns, None
-            elif leg.probed_ns is not None:
-                if now_ns - leg.probed_ns > rule.dead_after_ms * NS_PER_MS:
-                    self._dead(leg, RelayEnd.CALLER_LOST)
-                    return
-            elif now_ns - leg.silent_ns > rule.probe_after_ms * NS_PER_MS and leg.paused_ns is None:
-                leg.probed_ns = now_ns
-                self._write_control(leg, PING, b"")
+        self.note(end)
+        self.runtime.is_sending = False
+        self.caller.is_sending = False
+        self.runtime.abort()
+        # A caller that had said goodbye gets its answer from us.
+        said = self.caller.close_payload
+        self._say_close(self.caller, close_payload(code, text) if said is None else said)
+        self._begin_closing()
+        self._finish_if_done()
+
+    def _is_outlived(self, leg: Leg) -> bool:
+        """Whether the call goes on without the runtime `leg`, which did not say that the session is over."""
+        return self.succession is not None and not self.is_closing and self.succession.outlives(leg)
+
+    def abort(self) -> None:
+        self._call_is_over()
+        self.runtime.abort()
+        self.caller.abort()
+
+    def note(self, end: RelayEnd) -> None:
+        if self.end is None:
+            self.end = end
+
+    def write_control(self, leg: Leg, opcode: int, payload: bytes) -> None:
+        leg.write(build_frame(opcode, payload, b"" if leg is self.caller else self.owner.mask_key()))
 
     def _close_came(self, leg: Leg, frame: ControlFrame) -> None:
         leg.close_payload = frame.payload
+        if leg is not self.caller and leg is not self.runtime:
+            return
         if not leg.is_sending:
             self._finish_if_done()
             return
@@ -198,8 +252,12 @@ class Relay:
         if parse_close(frame.payload) is None:
             self._broke_protocol(leg, BorderFailure(1002, "a close payload that may not be sent"))
             return
-        self._note(RelayEnd.CALLER_CLOSED if leg is self.caller else RelayEnd.RUNTIME_CLOSED)
-        self._say_close(leg.other, frame.payload)
+        if leg is self.runtime and self._is_outlived(leg):
+            return
+        self.note(RelayEnd.CALLER_CLOSED if leg is self.caller else RelayEnd.RUNTIME_CLOSED)
+        if leg is self.caller and self.runtime.transport.is_closing():  # nobody is there to answer: we do
+            self._say_close(self.caller, frame.payload)
+        self._say_close(self.caller if leg is self.runtime else self.runtime, frame.payload)
         self._begin_closing()
         self._finish_if_done()
 
@@ -207,52 +265,45 @@ class Relay:
         leg.is_sending = False
         leg.is_mute = True
         if leg is self.caller:
-            self._note(RelayEnd.CALLER_BROKE_PROTOCOL)
+            self.note(RelayEnd.CALLER_BROKE_PROTOCOL)
             payload = close_payload(failure.close_code, failure.text)
             self._say_close(self.caller, payload)
             self._say_close(self.runtime, payload)
             self._begin_closing()
-        else:
-            self._note(RelayEnd.RUNTIME_BROKE_PROTOCOL)
+        elif leg is self.runtime:
             code = failure.close_code if failure.close_code == 1009 else 1011
-            self._abandon_runtime(code, "the runtime broke the protocol")
-
-    def _abandon_runtime(self, code: int, text: str) -> None:
-        self.runtime.is_sending = False
-        self.caller.is_sending = False
-        self._abort(self.runtime)
-        # A caller that had said goodbye gets its answer from us.
-        said = self.caller.close_payload
-        self._say_close(self.caller, close_payload(code, text) if said is None else said)
-        self._begin_closing()
-        self._finish_if_done()
+            self.runtime_lost(leg, RelayEnd.RUNTIME_BROKE_PROTOCOL, code, "the runtime broke the protocol")
+        elif self.succession is not None:
+            self.succession.side_leg_ended(leg)
 
     def _dead(self, leg: Leg, end: RelayEnd) -> None:
         if leg is self.caller:
-            self._note(end)
+            self.note(end)
             if end is RelayEnd.CALLER_STALLED:
                 self._say_close(self.runtime, close_payload(*SLOW_CALLER_CLOSE))
                 self._begin_closing()
-                self._abort(self.caller)
+                self.caller.abort()
             else:
                 self.abort()
         else:
-            self._note(RelayEnd.RUNTIME_LOST)
-            self._abandon_runtime(1012, "runtime lost")
+            self.runtime_lost(leg, RelayEnd.RUNTIME_LOST, 1012, "runtime lost")
 
     def _say_close(self, leg: Leg, payload: bytes) -> None:
         if not leg.sent_close and not leg.is_gone:
-            self._write_control(leg, CLOSE, payload)
+            self.write_control(leg, CLOSE, payload)
             leg.sent_close = True
-            leg.other.is_sending = False  # RFC 6455 section 5.5.1: no data after a close
+            (
+                self.runtime if leg is self.caller else self.caller
+            ).is_sending = False  # RFC 6455 section 5.5.1: no data after a close
 
     def _begin_closing(self) -> None:
         if self._close_by_ns is None:
             self._close_by_ns = self.owner.clock.now_ns() + self.rule.close_timeout_ms * NS_PER_MS
+        self._call_is_over()
         # A close frame must be heard even where back-pressure had stopped the reading; what is read else goes nowhere.
         for leg in (self.caller, self.runtime):
-            if not leg.is_sending and not leg.transport.is_closing():
-                leg.transport.resume_reading()
+            if not leg.is_sending:
+                leg.resume_reading()
 
     def _finish_if_done(self) -> None:
         """Ends the connections once nobody owes a close frame. The caller's is flushed first."""
@@ -262,15 +313,39 @@ class Relay:
                 if not leg.transport.is_closing():
                     leg.transport.close()
 
-    def _write_control(self, leg: Leg, opcode: int, payload: bytes) -> None:
-        if not leg.transport.is_closing():
-            key = b"" if leg is self.caller else self.owner.mask_key()
-            leg.transport.write(build_frame(opcode, payload, key))
+    def _call_is_over(self) -> None:
+        if self.succession is not None:
+            self.succession.call_is_over()
 
-    def _abort(self, leg: Leg) -> None:
-        if not leg.is_gone:  # also one that is closing and waits for its buffer to be read
-            leg.transport.abort()
+    # Time
 
-    def _note(self, end: RelayEnd) -> None:
-        if self.end is None:
-            self.end = end
+    def tend(self, now_ns: int, awake_ns: int) -> None:
+        """Time passed: probes, deadlines. Call a few times a second. `awake_ns`: time as far as we were awake for it."""
+        if self._close_by_ns is not None:
+            if now_ns >= self._close_by_ns:
+                self.abort()
+            return
+        if self.succession is not None:
+            self.succession.tend(now_ns, awake_ns, self.runtime.heard or self.caller.paused_ns is not None)
+        for leg, other in ((self.caller, self.runtime), (self.runtime, self.caller)):
+            if leg.transport.is_closing():  # a runtime that is lost, while another is looked for
+                continue
+            if self._is_over_time(leg, other, now_ns):
+                return
+
+    def _is_over_time(self, leg: Leg, other: Leg, now_ns: int) -> bool:
+        rule = self.rule
+        if leg.paused_ns is not None and now_ns - leg.paused_ns > rule.stalled_after_ms * NS_PER_MS:
+            self._dead(leg, RelayEnd.CALLER_STALLED)
+            return True
+        if leg.heard or other.paused_ns is not None:  # not heard because we do not read: no sign of death
+            leg.heard = False
+            leg.silent_ns, leg.probed_ns = now_ns, None
+        elif leg.probed_ns is not None:
+            if now_ns - leg.probed_ns > rule.dead_after_ms * NS_PER_MS:
+                self._dead(leg, RelayEnd.CALLER_LOST)
+                return True
+        elif now_ns - leg.silent_ns > rule.probe_after_ms * NS_PER_MS and leg.paused_ns is None:
+            leg.probed_ns = now_ns
+            self.write_control(leg, PING, b"")
+        return False

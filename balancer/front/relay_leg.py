@@ -1,13 +1,18 @@
-"""One side of a relayed call as its transport's protocol: bytes in, whole data frames out to the other side."""
+"""One connection of a relayed call as its transport's protocol: bytes in, whole data frames out to wherever they go now."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from runtime.wire.websocket_frames import FrameBorders
 
-__all__ = ["Leg", "LegOwner"]
+__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "Leg", "LegOwner"]
+
+HIGH_WATER_BYTES: Final = 65_536
+"""Above this a transport's write buffer pauses the other side's reading. One second of 24 kHz PCM in base64 is 64 KiB."""
+LOW_WATER_BYTES: Final = 16_384
 
 
 class LegOwner(Protocol):
@@ -16,8 +21,14 @@ class LegOwner(Protocol):
     def now_ns(self) -> int: ...
 
     def attend(self, leg: Leg) -> None:
-        """Control frames or a failure were found in what `leg` sent."""
+        """Control frames, asides or a failure were found in what `leg` sent."""
         ...
+
+    def paused(self, leg: Leg) -> None:
+        """The write buffer of `leg` is above the mark."""
+        ...
+
+    def resumed(self, leg: Leg) -> None: ...
 
     def silent_end(self, leg: Leg) -> None:
         """`leg` sends nothing more."""
@@ -28,20 +39,27 @@ class LegOwner(Protocol):
         ...
 
 
+def _nowhere(_frames: bytes) -> None:
+    pass
+
+
 class Leg(asyncio.Protocol):
     """One side. Its transport's protocol from the upgrade on."""
 
     __slots__ = (
         "borders",
         "close_payload",
+        "epoch",
+        "forward",
         "heard",
+        "incarnation",
         "is_gone",
         "is_mute",
         "is_sending",
-        "other",
         "paused_ns",
         "probed_ns",
         "relay",
+        "runtime_id",
         "sent_close",
         "silent_ns",
         "transport",
@@ -51,7 +69,12 @@ class Leg(asyncio.Protocol):
         self.relay = relay
         self.transport = transport
         self.borders = borders
-        self.other: Leg
+        self.forward: Callable[[bytes], None] = _nowhere
+        """Takes the whole data frames that it sends."""
+        self.runtime_id = ""
+        self.incarnation = 0
+        self.epoch = 0
+        """Which leg of the session it is; of a runtime's connection."""
         self.is_sending = True
         """What it sends is forwarded."""
         self.is_gone = False
@@ -67,26 +90,50 @@ class Leg(asyncio.Protocol):
         self.paused_ns: int | None = None
         """Since when its write buffer is above the mark."""
 
+    def take_over(self) -> None:
+        """Its connection's bytes come here from now on."""
+        self.transport.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=LOW_WATER_BYTES)
+        self.transport.set_protocol(self)
+
     def data_received(self, data: bytes) -> None:
         self.heard = True
         borders = self.borders
-        forward = borders.feed(data)
-        if forward and self.is_sending:
-            self.other.transport.write(forward)
-            if forward is data:  # nothing but data frames: spares the common case the look at what else there was
+        frames = borders.feed(data)
+        if frames and self.is_sending:
+            self.forward(frames)
+            if frames is data:  # nothing but data frames: spares the common case the look at what else there was
                 return
-        if borders.controls or borders.failure is not None:
+        if borders.controls or borders.asides or borders.failure is not None:
             self.relay.attend(self)
 
     def pause_writing(self) -> None:
         self.paused_ns = self.relay.now_ns()
-        if not self.other.transport.is_closing():  # uvloop raises on a closed one
-            self.other.transport.pause_reading()
+        self.relay.paused(self)
 
     def resume_writing(self) -> None:
         self.paused_ns = None
-        if not self.other.transport.is_closing():
-            self.other.transport.resume_reading()
+        self.relay.resumed(self)
+
+    def pause_reading(self) -> None:
+        if not self.transport.is_closing():  # uvloop raises on a closed one
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def write(self, data: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+    def abort(self) -> None:
+        if not self.is_gone:  # also one that is closing and waits for its buffer to be read
+            self.transport.abort()
+
+    def stop(self) -> None:
+        """Nothing that it sends goes anywhere any more."""
+        self.is_sending = False
+        self.forward = _nowhere
 
     @property
     def is_done(self) -> bool:

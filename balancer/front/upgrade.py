@@ -16,6 +16,7 @@ import h11
 
 from balancer.front.responses import HttpError
 from balancer.placement.placement import Placement
+from runtime.wire.asides import ASIDE_EXTENSION
 from runtime.wire.headers import EPOCH_HEADER, RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
 
 __all__ = ["Upgrade", "accept_of", "check_upgrade", "switching_response", "upstream_request"]
@@ -100,10 +101,12 @@ def check_upgrade(request: h11.Request) -> Upgrade:
 
 
 def upstream_request(upgrade: Upgrade, placement: Placement) -> h11.Request:
-    """The same request to the runtime, with the place it may take."""
+    """The same request to the runtime, with the place it may take. Of extensions it is offered ours alone: the caller's cannot be
+    kept across runtimes."""
     ours = [
         (b"Connection", b"Upgrade"),
         (b"Upgrade", b"websocket"),
+        (b"Sec-WebSocket-Extensions", ASIDE_EXTENSION.encode()),
         (TICKET_HEADER.encode(), placement.ticket.encode()),
         (SESSION_HEADER.encode(), placement.session_id.encode()),
         (EPOCH_HEADER.encode(), str(placement.epoch).encode()),

@@ -44,8 +44,9 @@ class Escalation:
         self._answer_times = AnswerTimes()
 
     def _has_room(self, candidate: Candidate, decision: Decision) -> bool:
-        """Whether the candidate, asked a while after the decision, still has a place; one that is asked again has its own."""
-        if decision.request.only_runtime:
+        """Whether the candidate, asked a while after the decision, still has a place; one that is asked again has its own, and
+        for a session that lost its runtime only the candidate itself can say."""
+        if decision.request.only_runtime or decision.request.is_adoption:
             return True
         return self._fleet.view.has_room(candidate, self._clock.now_ns(), uses_capacity=decision.uses_capacity)
 

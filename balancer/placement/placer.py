@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -76,6 +77,7 @@ class Placer:
         self._clock = clock
         self._rng = rng
         self._placing: set[str] = set()
+        self._held: set[str] = set()
         self._pending: OrderedDict[str, _Pending] = OrderedDict()
 
     @property
@@ -101,6 +103,23 @@ class Placer:
         self.counts.attempted += 1
         return await self._place(request, door)
 
+    async def adopt(self, request: PlacementRequest, lost: frozenset[tuple[str, int]]) -> Placement:
+        """A place for the next leg of a session whose caller is held here (`is_adoption`, its epoch set): at once, or raises
+        PlacementRefused. It is let in however full the runtimes are, up to what they keep for emergencies, also while we close.
+
+        `lost`: runtime lives (id, incarnation) that it must not go to.
+        """
+        self.counts.attempted += 1
+        gone = frozenset(runtime_id for runtime_id, incarnation in lost if self._is_present(runtime_id, incarnation))
+        return await self._accounted(self._adopt, replace(request, avoid=request.avoid | gone), Door.RELAY)
+
+    def hold(self, session_id: str) -> None:
+        """The session's caller is connected here: the id is in use, whether a runtime serves it at the moment or not."""
+        self._held.add(session_id)
+
+    def let_go(self, session_id: str) -> None:
+        self._held.discard(session_id)
+
     async def place_again(self, failed: Placement, door: Door) -> Placement:
         """After a runtime had admitted and could not be reached: releases there and tries the others. The same attempt."""
         self.release(failed)
@@ -123,16 +142,16 @@ class Placer:
         self._escalation.give_back(placement)
 
     async def _place(self, request: PlacementRequest, door: Door) -> Placement:
+        return await self._accounted(self._new, request, door)
+
+    async def _accounted(
+        self, work: Callable[[PlacementRequest, Door], Awaitable[Placement]], request: PlacementRequest, door: Door
+    ) -> Placement:
+        """One attempt, with its outcome in the counts."""
         began_ns = self._clock.now_ns()
-        session_id = request.session_id
         outcome = "abandoned"
         try:
-            self._check_session(session_id)
-            self._placing.add(session_id)
-            try:
-                placement = await self._route(self._with_epoch(request, began_ns), door)
-            finally:
-                self._placing.discard(session_id)
+            placement = await work(request, door)
             outcome = "placed"
         except PlacementRefused as refused:
             outcome = refused.code
@@ -146,9 +165,29 @@ class Placer:
                 self.counts.abandoned += 1
             self._observer.finished(outcome, self._clock.now_ns() - began_ns)
 
+    async def _new(self, request: PlacementRequest, door: Door) -> Placement:
+        session_id = request.session_id
+        self._check_session(session_id)
+        self._placing.add(session_id)
+        try:
+            return await self._route(self._with_epoch(request, self._clock.now_ns()), door)
+        finally:
+            self._placing.discard(session_id)
+
+    async def _adopt(self, request: PlacementRequest, door: Door) -> Placement:
+        found = await self._attempt(request, door)
+        if isinstance(found, Placement):
+            return found
+        raise self._refused(found)
+
+    def _is_present(self, runtime_id: str, incarnation: int) -> bool:
+        """Whether it is this life that the fleet has under the id; another may be asked."""
+        seat = self._fleet.seat(runtime_id)
+        return seat is not None and seat.member.facts.incarnation == incarnation
+
     def _check_session(self, session_id: str) -> None:
         self._check_open()
-        if session_id in self._placing or self._fleet.books.where(session_id):
+        if session_id in self._placing or session_id in self._held or self._fleet.books.where(session_id):
             raise PlacementRefused(RefusalCode.SESSION_LIVE, "the session id is in use")
 
     def _check_open(self) -> None:
@@ -223,6 +262,8 @@ class Placer:
         now_ns = self._clock.now_ns()
         until_ns = now_ns + placement.ticket_ttl_ms * NS_PER_MS + _ATTACH_NS
         self._fleet.view.affinity.placed(placement.session_id, placement.runtime_id, now_ns)
+        if placement.request.is_adoption:  # nobody asks for that leg again
+            return
         self._pending[placement.session_id] = _Pending(placement.runtime_id, placement.epoch, until_ns)
         self._pending.move_to_end(placement.session_id)
         while self._pending:  # bounded by rate x lifetime: the front is the oldest

@@ -86,7 +86,7 @@ class Reservations:
         message = placement_pb2.ReserveRequest(
             session_id=request.session_id,
             epoch=request.epoch,
-            kind=placement_pb2.PLACEMENT_KIND_NEW,
+            kind=placement_pb2.PLACEMENT_KIND_ADOPTION if request.is_adoption else placement_pb2.PLACEMENT_KIND_NEW,
             priority=_PRIORITIES[request.priority],
             needs=placement_pb2.Needs(
                 agent=request.agent, abilities=sorted(request.abilities), context_window=request.context_window

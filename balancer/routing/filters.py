@@ -90,29 +90,34 @@ def _not_avoided(context: FilterContext) -> Bools | None:
     return context.view.mask(("avoid", avoid), lambda facts: facts.runtime_id not in avoid) if avoid else None
 
 
+def _is_let_in(request: PlacementRequest) -> bool:
+    """Its place is held already, or it is a live session that needs its next runtime."""
+    return bool(request.only_runtime) or request.is_adoption
+
+
 def _not_overloaded(context: FilterContext) -> Bools | None:
-    if context.request.only_runtime:
-        return None  # its place is held already
+    if _is_let_in(context.request):
+        return None
     c = context.view.columns
     return open_to(c.overload, c.utilisation, c.eligible & c.ready, OVERLOAD_LEVELS[context.request.priority])
 
 
 def _not_closed(context: FilterContext) -> Bools | None:
-    if context.request.only_runtime:
-        return None  # its place is held already
+    if _is_let_in(context.request):
+        return None
     kept: Bools = context.view.columns.closed_until_ns <= context.now_ns
     return kept
 
 
 def _hard_limit(context: FilterContext) -> Bools | None:
-    if context.request.only_runtime:
-        return None  # its place is held already
+    if _is_let_in(context.request):
+        return None
     return ~context.view.columns.is_full
 
 
 def _headroom(context: FilterContext) -> Bools | None:
     """A whole session must fit below the effective capacity."""
-    wanted = context.uses_capacity and not context.request.only_runtime
+    wanted = context.uses_capacity and not _is_let_in(context.request)
     return ~context.view.columns.is_capped if wanted else None
 
 

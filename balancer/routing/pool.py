@@ -85,4 +85,5 @@ def pool_key(request: PlacementRequest) -> tuple[object, ...]:
         request.priority,
         request.only_runtime,
         request.avoid,
+        request.is_adoption,
     )

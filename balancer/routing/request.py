@@ -31,8 +31,11 @@ class PlacementRequest:
     """Tokens."""
     priority: Priority = Priority.NORMAL
     avoid: frozenset[str] = frozenset()
-    """Runtimes that failed this very placement after they had admitted it."""
+    """Runtimes that failed this very placement after they had admitted it, or that the session leaves."""
     only_runtime: str = ""
     """Where a live reservation of the same leg already is: asking again must not take a second place."""
     is_resume: bool = False
     """The session is still alive elsewhere and wants its next leg: it is let in however full the fleet is."""
+    is_adoption: bool = False
+    """The session's caller is connected and its runtime is gone, or is to be left: it skips what new sessions are held back by
+    (hard limit, overload, headroom, inflow); a runtime has room beyond its limit for such."""

@@ -101,7 +101,7 @@ class Router:
 
     def _is_overloaded(self, request: PlacementRequest, view: FleetView) -> bool:
         refuses = self._policy.uses_capacity and self._overload.refuses(request.priority, view.load.load_now)
-        return refuses and not (request.is_resume or request.only_runtime)
+        return refuses and not (request.is_resume or request.is_adoption or request.only_runtime)
 
     def standing(self, view: FleetView, now_ns: int) -> dict[str, RuntimeRefusal]:
         """Who would get nothing from a request without needs, and why; for people to look at. O(n), slow."""

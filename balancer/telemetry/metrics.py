@@ -62,6 +62,8 @@ METRICS: Final[Mapping[str, Description]] = MappingProxyType({
     "switchboard_releases_waiting": _D("gauge", "releases", "Places to give back, waiting; bound 1024."),
     "switchboard_journal_entries_waiting": _D("gauge", "entries", "Of the journal, not written yet; bound 100,000."),
     "switchboard_journal_entries_dropped": _D("counter", "entries", "Of the journal, thrown away: the disk was too slow."),
+    "switchboard_moves": _D("counter", "moves", "Moves of calls that ended, by kind and result.", ("kind", "result")),
+    "switchboard_move_seconds": _D("histogram", "seconds", "From the wish or the loss to the cut.", ("kind",)),
     "switchboard_releases_dropped": _D("counter", "releases", "Releases left to the runtime's expiry: too many waited."),
 })  # fmt: skip
 """Counters get the suffix `_total` in the exposition."""
@@ -77,6 +79,11 @@ FRONT_GAUGES: Final[Mapping[str, Description]] = MappingProxyType(
         "stalled": _D("counter", "sessions", "Sessions cut because the caller did not read."),
         "protocol_errors": _D("counter", "sessions", "Sessions closed because the caller broke the WebSocket protocol."),
         "upstream_lost": _D("counter", "sessions", "Sessions whose runtime went away without a close."),
+        "no_capacity": _D("counter", "sessions", "Sessions whose runtime was lost and that nobody adopted."),
+        "replay_bytes": _D("gauge", "bytes", "Callers' messages kept for another runtime; bound replay_most_bytes a call."),
+        "replay_dropped": _D("counter", "messages", "Of those, pushed out by a bound while they were still needed."),
+        "replayed_bytes": _D("counter", "bytes", "Callers' messages sent again to another runtime."),
+        "immovable": _D("gauge", "sessions", "Relayed sessions that no other runtime could go on with now."),
         "dial_failures": _D("counter", "dials", "Runtimes that admitted a call and could not be reached or refused the upgrade."),
         "bad_requests": _D("counter", "requests", "Requests answered with 4xx by the front itself."),
     }
@@ -84,7 +91,12 @@ FRONT_GAUGES: Final[Mapping[str, Description]] = MappingProxyType(
 """The numbers of the front by the name of its statistic; exposed as switchboard_relay_NAME."""
 
 _FAST = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 5e-3, 0.1)
+_MOVES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _SLOW = (1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+_Moves = Callable[[], Mapping[tuple[str, str], float]]
+_Sources = tuple[Fleet, Placer, Releases, Callable[[], Mapping[str, float]], _Moves, JournalFile | None]
 
 
 class BalancerMetrics(Collector):
@@ -98,7 +110,14 @@ class BalancerMetrics(Collector):
         self._placement = Histogram(
             "switchboard_placement_seconds", placement.help, placement.labels, buckets=_SLOW, registry=self._registry
         )
-        self._sources: tuple[Fleet, Placer, Releases, Callable[[], Mapping[str, float]], JournalFile | None] | None = None
+        self._move = Histogram(
+            "switchboard_move_seconds",
+            METRICS["switchboard_move_seconds"].help,
+            ("kind",),
+            buckets=_MOVES,
+            registry=self._registry,
+        )
+        self._sources: _Sources | None = None
 
     def attach(
         self,
@@ -106,10 +125,12 @@ class BalancerMetrics(Collector):
         placer: Placer,
         releases: Releases,
         front: Callable[[], Mapping[str, float]],
+        moves: _Moves,
         journal: JournalFile | None = None,
     ) -> None:
-        """Once, before the first scrape. `front` gives a number for each name in FRONT_GAUGES."""
-        self._sources = (fleet, placer, releases, front, journal)
+        """Once, before the first scrape. `front` gives a number for each name in FRONT_GAUGES, `moves` one for each kind and
+        result."""
+        self._sources = (fleet, placer, releases, front, moves, journal)
         self._registry.register(self)
 
     def decided(self, elapsed_ns: int) -> None:
@@ -118,13 +139,18 @@ class BalancerMetrics(Collector):
     def finished(self, outcome: str, elapsed_ns: int) -> None:
         self._placement.labels(outcome).observe(elapsed_ns / NS_PER_S)
 
+    def moved(self, kind: str, result: str, took_ns: int) -> None:
+        """`result`: one of the counts' own names; only what moved is worth a duration."""
+        if result == "moved":
+            self._move.labels(kind).observe(took_ns / NS_PER_S)
+
     def render(self) -> tuple[bytes, str]:
         return generate_latest(self._registry), CONTENT_TYPE_LATEST
 
     def collect(self) -> Iterable[Metric]:
         if self._sources is None:
             return
-        fleet, placer, releases, front, journal = self._sources
+        fleet, placer, releases, front, moves, journal = self._sources
         counts, totals, reports = placer.counts, fleet.books.totals, fleet.reports
         one: dict[str, float] = {
             "switchboard_placements_attempted": counts.attempted,
@@ -159,6 +185,7 @@ class BalancerMetrics(Collector):
             yield _family(name, METRICS[name], {"": value})
         for name, values in many.items():
             yield _family(name, METRICS[name], values)
+        yield _family("switchboard_moves", METRICS["switchboard_moves"], moves())
         numbers = front()
         for name, description in FRONT_GAUGES.items():
             yield _family(f"switchboard_relay_{name}", description, {"": numbers[name]})
@@ -180,9 +207,11 @@ def _by_runtime(fleet: Fleet, now_ns: int) -> dict[str, dict[str, float]]:
     }
 
 
-def _family(name: str, description: Description, values: Mapping[str, float]) -> Metric:
+def _family(name: str, description: Description, values: Mapping[str, float] | Mapping[tuple[str, str], float]) -> Metric:
+    """By label, or by several."""
     kind = CounterMetricFamily if description.kind == "counter" else GaugeMetricFamily
     family = kind(name, description.help, labels=description.labels)
     for label, value in values.items():
-        family.add_metric([label] if description.labels else [], value)
+        labels = [label] if isinstance(label, str) else list(label)
+        family.add_metric(labels if description.labels else [], value)
     return family

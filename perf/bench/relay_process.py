@@ -24,6 +24,7 @@ from balancer.placement.placer import Placer
 from balancer.placement.reservation import Door
 from balancer.routing.request import PlacementRequest
 from balancer.telemetry.logs import make_logger
+from balancer.telemetry.metrics import BalancerMetrics
 from runtime.primitives.clock import MonotonicClock
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.rng import SeededRng
@@ -42,6 +43,11 @@ class FixedPlacer:
         facts = self._seat.member.facts
         addresses = (facts.websocket_address, facts.grpc_address)
         return Placement(request, "bench", 1, *addresses, "ticket", 2000, "fixed", False, self._seat, self._number)
+
+    def hold(self, _session_id: str) -> None:
+        pass
+
+    let_go = hold
 
     def fail(self, _placement: Placement, detail: str) -> Exception:
         return ConnectionError(detail)
@@ -95,7 +101,9 @@ async def serve(address: str) -> None:
     placer = cast(Placer, FixedPlacer(address))
     names = iter(range(10**9))
     log = make_logger(sys.stderr, "error")
-    front = FrontServer(placer, lambda: True, FrontRule(), clock, SeededRng(1), lambda: f"bench-{next(names)}", log)
+    front = FrontServer(
+        placer, lambda: True, FrontRule(), clock, SeededRng(1), lambda: f"bench-{next(names)}", log, BalancerMetrics(clock)
+    )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen(1024)

@@ -64,7 +64,7 @@ async def test_a_call_is_placed_relayed_and_counted() -> None:
             assert request is not None
             assert request.path == "/v1/realtime?model=desk&x=1"
             assert request.headers["x-switchboard-ticket"] == "ticket-call-1-1"
-            assert "sec-websocket-extensions" not in request.headers
+            assert request.headers["sec-websocket-extensions"] == "switchboard-aside"  # ours; the caller's stays here
             assert request.headers["sec-websocket-protocol"] == "realtime,secret-key".replace(",", ", ")
             await until(lambda: books.active == 1)
             assert service.balancer.front.statistics()["client_messages"] == 9

@@ -12,6 +12,7 @@ from runtime.wire.websocket_frames import (
     CLOSE,
     PING,
     PONG,
+    AsideFrame,
     ControlFrame,
     FrameBorders,
     build_frame,
@@ -142,3 +143,87 @@ def test_a_close_reason_is_cut_at_a_character() -> None:
     payload = close_payload(1011, "é" * 100)
     assert len(payload) <= 125
     assert parse_close(payload) == 1011
+
+
+# Asides
+
+ASIDE = 0x92
+_SHORT = 300
+
+
+def aside(payload: bytes, masked: bool) -> bytes:
+    return build_frame(ASIDE & 0x7F, payload, KEY if masked else b"")
+
+
+def agreed(*, masked: bool) -> FrameBorders:
+    return FrameBorders(is_masked=masked, max_frame_bytes=LIMIT, aside_first_byte=ASIDE, longest_aside_bytes=_SHORT)
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 130), st.tuples(st.integers(0, _SHORT)), st.none()), max_size=12),
+    st.lists(st.integers(0, 5000), max_size=12),
+    st.booleans(),
+)
+def test_asides_are_taken_out_with_their_place_however_the_stream_is_split(
+    made: list[int | tuple[int] | None], cuts: list[int], masked: bool
+) -> None:
+    """A number is a message of so many bytes, a tuple an aside, None a ping."""
+    data, forwarded, found, ordinal = b"", b"", [], 0
+    for each in made:
+        if isinstance(each, int):
+            ordinal += 1
+            one = frame(2, b"m" * each, masked)
+            forwarded += one
+        elif each is None:
+            one = frame(PING, b"", masked)
+        else:
+            payload = bytes(range(256)) * 2
+            one = aside(payload[: each[0]], masked)
+            found.append(AsideFrame(ordinal, payload[: each[0]]))
+        data += one
+    reader = agreed(masked=masked)
+    edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
+    assert b"".join(reader.feed(data[a:b]) for a, b in itertools.pairwise(edges)) == forwarded
+    assert (reader.asides, reader.messages, reader.failure) == (found, ordinal, None)
+    assert len(reader.controls) == made.count(None)
+
+
+def test_an_aside_may_come_between_the_fragments_of_a_message() -> None:
+    reader = agreed(masked=True)
+    start, rest = frame(1, b"be", True, fin=False), frame(0, b"gin", True)
+    assert reader.feed(start + aside(b"note", True) + rest) == start + rest
+    assert (reader.asides, reader.messages) == ([AsideFrame(0, b"note")], 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "words"),
+    [
+        (aside(b"", True), 1002, "masked"),
+        (aside(bytes(_SHORT + 1), False), 1009, "at most 300"),
+        (b"\x92\x7f" + b"\xff" * 8, 1009, "an aside"),
+        (b"\x12\x00", 1002, "reserved bits"),  # an aside is whole
+        (b"\x91\x00", 1002, "reserved bits"),
+        (b"\xd2\x00", 1002, "reserved bits"),
+    ],
+)
+def test_what_is_no_aside_is_a_breach(data: bytes, code: int, words: str) -> None:
+    for pieces in ([data], [bytes((each,)) for each in data]):
+        reader = agreed(masked=False)
+        for piece in pieces:
+            reader.feed(piece)
+        assert reader.failure is not None
+        assert reader.failure.close_code == code
+        assert words in reader.failure.text
+        assert reader.asides == []
+
+
+def test_without_the_agreement_an_aside_is_a_breach() -> None:
+    reader = FrameBorders(is_masked=False, max_frame_bytes=LIMIT)
+    reader.feed(aside(b"note", False))
+    assert reader.failure is not None
+    assert "reserved bits" in reader.failure.text
+
+
+def test_a_plain_frame_is_not_copied_where_asides_may_come() -> None:
+    data = frame(2, b"x" * 640, masked=False)
+    assert agreed(masked=False).feed(data) is data

@@ -1,0 +1,199 @@
+"""Every relayed call of this process: begun, tended, counted, moved, ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.abc
+import structlog
+
+from balancer.fleet.awake_clock import AwakeClock
+from balancer.front.dial import RuntimeConnection
+from balancer.front.front_rule import FrontRule
+from balancer.front.move_counts import MoveCounts, MoveKind, MoveObserver, MoveResult
+from balancer.front.relay import Relay
+from balancer.front.relay_rule import RelayEnd
+from balancer.front.search import Search, Searcher
+from balancer.front.succession import RelayedCall, Succession
+from balancer.front.upgrade import Upgrade
+from balancer.placement.placement import Placement
+from balancer.placement.placer import Placer
+from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
+from runtime.primitives.rng import Rng
+
+__all__ = ["RelayedCalls"]
+
+_LATE_STEPS: Final = 2
+"""Tending later than so many intervals is our own lateness, and not charged to a silent runtime."""
+
+
+class RelayedCalls:
+    """`tasks` must be set before the first call; searches run there."""
+
+    def __init__(
+        self,
+        placer: Placer,
+        rule: FrontRule,
+        clock: Clock,
+        rng: Rng,
+        log: structlog.typing.FilteringBoundLogger,
+        observer: MoveObserver,
+    ) -> None:
+        self.clock = clock
+        self.tasks: anyio.abc.TaskGroup
+        self.moves = MoveCounts()
+        self.searcher = Searcher(placer, rule.dial_timeout_ms / 1000, rng, log)
+        self._placer = placer
+        self._rule = rule
+        self._rng = rng
+        self._log = log
+        self._observer = observer
+        self._awake = AwakeClock(clock.now_ns(), _LATE_STEPS * rule.tend_interval_ms * NS_PER_MS)
+        self._relays: dict[str, Relay] = {}
+        self._emptied = asyncio.Event()
+        self._ends: dict[RelayEnd, int] = dict.fromkeys(RelayEnd, 0)
+        self._messages = [0, 0]
+        self._dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._relays)
+
+    def __contains__(self, session_id: object) -> bool:
+        return session_id in self._relays
+
+    def get(self, session_id: str) -> Relay | None:
+        return self._relays.get(session_id)
+
+    def all(self) -> tuple[Relay, ...]:
+        return tuple(self._relays.values())
+
+    def begin(
+        self, upgrade: Upgrade, placement: Placement, caller: asyncio.Transport, early: bytes, runtime: RuntimeConnection
+    ) -> None:
+        """Both are connected, and the caller has its 101. `early` is what came behind the caller's request."""
+        session_id = placement.session_id
+        relay = Relay(self, self._rule.relay, session_id, caller)
+        self._relays[session_id] = relay
+        self._placer.hold(session_id)
+        succession = partial(Succession, owner=self, rule=self._rule.relay.succession, upgrade=upgrade, request=placement.request)
+        relay.begin(
+            relay.runtime_leg(runtime.transport, placement, runtime.has_asides), succession if runtime.has_asides else None
+        )
+        self._log.info(
+            "placed", session_id=session_id, epoch=placement.epoch, runtime_id=placement.runtime_id,
+            reason=placement.reason, cross_region=placement.cross_region,
+        )  # fmt: skip
+        serving = relay.runtime
+        if runtime.early:
+            serving.data_received(runtime.early)
+        if early:
+            relay.caller.data_received(early)
+        if not serving.is_gone:
+            serving.resume_reading()
+
+    def tend(self, now_ns: int) -> None:
+        awake_ns = self._awake.tick(now_ns)
+        for relay in self.all():
+            relay.tend(now_ns, awake_ns)
+
+    def suspect(self, runtime_id: str, incarnation: int) -> None:
+        """The fleet has not heard this runtime for too long."""
+        for relay in self.all():
+            if relay.succession is not None and (relay.runtime.runtime_id, relay.runtime.incarnation) == (
+                runtime_id,
+                incarnation,
+            ):
+                relay.succession.suspect()
+
+    def abort(self) -> None:
+        for relay in self.all():
+            relay.abort()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Lets calls finish for `timeout_s`, then closes them with 1012."""
+        with anyio.move_on_after(timeout_s):
+            await self._empty()
+        for relay in self.all():
+            relay.shut_down(1012, "the balancer is shutting down")
+        with anyio.move_on_after(self._rule.relay.close_timeout_ms / 1000 + 1.0):
+            await self._empty()
+
+    def statistics(self) -> Mapping[str, float]:
+        relays = self.all()
+        kept = [relay.succession.memory.kept for relay in relays if relay.succession is not None]
+        movable = sum(relay.succession is not None and relay.succession.memory.can_restore for relay in relays)
+        return {
+            "relayed": len(relays),
+            "buffered_bytes": sum(relay.buffered_bytes for relay in relays),
+            "paused": sum(relay.paused_directions for relay in relays),
+            "client_messages": self._messages[0] + sum(relay.client_messages for relay in relays),
+            "server_messages": self._messages[1] + sum(relay.server_messages for relay in relays),
+            "stalled": self._ends[RelayEnd.CALLER_STALLED],
+            "protocol_errors": self._ends[RelayEnd.CALLER_BROKE_PROTOCOL],
+            "upstream_lost": self._ends[RelayEnd.RUNTIME_LOST] + self._ends[RelayEnd.RUNTIME_BROKE_PROTOCOL],
+            "no_capacity": self._ends[RelayEnd.NO_CAPACITY],
+            "replay_bytes": sum(each.size_bytes for each in kept),
+            "replay_dropped": self._dropped + sum(each.dropped for each in kept),
+            "replayed_bytes": self.moves.replayed_bytes,
+            "immovable": len(relays) - movable,
+        }
+
+    def move_counts(self) -> Mapping[tuple[str, str], float]:
+        """By kind and result."""
+        return {(kind.value, result.value): count for (kind, result), count in self.moves.ended.items()}
+
+    # What relays and their successions tell
+
+    def mask_key(self) -> bytes:
+        return int(self._rng.random() * 2**32).to_bytes(4, "big")
+
+    def relay_ended(self, relay: Relay) -> None:
+        if self._relays.get(relay.session_id) is not relay:
+            return
+        del self._relays[relay.session_id]
+        self._placer.let_go(relay.session_id)
+        end = relay.end or RelayEnd.SHUT_DOWN
+        self._ends[end] += 1
+        self._messages[0] += relay.client_messages
+        self._messages[1] += relay.server_messages
+        if relay.succession is not None:
+            self._dropped += relay.succession.memory.kept.dropped
+        self._log.info(
+            "relay ended",
+            session_id=relay.session_id,
+            runtime_id=relay.runtime_id,
+            end=end.value,
+            seconds=round((self.clock.now_ns() - relay.began_ns) / NS_PER_S, 3),
+            client_messages=relay.client_messages,
+            server_messages=relay.server_messages,
+        )
+        if not self._relays:
+            self._emptied.set()
+
+    def search(self, search: Search) -> None:
+        self.tasks.start_soon(self.searcher.run, search)
+
+    def moved(self, call: RelayedCall, kind: MoveKind, result: MoveResult, took_ns: int) -> None:
+        self.moves.ended[kind, result] += 1
+        self._observer.moved(kind, result, took_ns)
+        self._log.info(
+            "move ended",
+            session_id=call.session_id,
+            runtime_id=call.runtime.runtime_id,
+            epoch=call.runtime.epoch,
+            kind=kind.value,
+            result=result.value,
+            ms=round(took_ns / NS_PER_MS, 1),
+        )
+
+    def replayed(self, size_bytes: int) -> None:
+        self.moves.replayed_bytes += size_bytes
+
+    async def _empty(self) -> None:
+        while self._relays:
+            self._emptied.clear()
+            await self._emptied.wait()
