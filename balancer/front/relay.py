@@ -26,12 +26,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from balancer.front.goodbye import Goodbye
+from balancer.front.leg_watch import LegState, look_at
 from balancer.front.relay_leg import Leg
 from balancer.front.relay_rule import RelayEnd, RelayRule
 from balancer.front.succession import Succession
-from balancer.placement.placement import Placement
-from runtime.primitives.clock import NS_PER_MS, Clock
-from runtime.wire.asides import ASIDE_FIRST_BYTE, LONGEST_ASIDE_BYTES
+from runtime.primitives.clock import Clock
 from runtime.wire.close_codes import SLOW_CALLER_CLOSE
 from runtime.wire.websocket_frames import (
     CLOSE,
@@ -73,7 +73,7 @@ class Relay:
         self.caller = Leg(self, caller, FrameBorders(is_masked=True, max_frame_bytes=rule.max_frame_bytes), now_ns)
         self.runtime: Leg
         self.succession: Succession | None = None
-        self._close_by_ns: int | None = None
+        self.goodbye = Goodbye(self)
 
     def begin(self, runtime: Leg, succession: Callable[[Relay], Succession] | None) -> None:
         """Both connections are the relay's from here on. `succession` makes one, where asides were agreed."""
@@ -83,23 +83,6 @@ class Relay:
         self.succession = None if succession is None else succession(self)
         self.caller.take_over()
         runtime.take_over()
-
-    def runtime_leg(self, transport: asyncio.Transport, placement: Placement, has_asides: bool) -> Leg:
-        """A runtime's connection as a leg of this call; it serves, or is to serve."""
-        borders = FrameBorders(
-            is_masked=False,
-            max_frame_bytes=self.rule.max_frame_bytes,
-            may_fragment=False,
-            aside_first_byte=ASIDE_FIRST_BYTE if has_asides else 0,
-            longest_aside_bytes=LONGEST_ASIDE_BYTES if has_asides else 0,
-        )
-        leg = Leg(self, transport, borders, self.now_ns())
-        leg.runtime_id, leg.incarnation, leg.epoch = placement.runtime_id, placement.incarnation, placement.epoch
-        return leg
-
-    @property
-    def runtime_id(self) -> str:
-        return self.runtime.runtime_id
 
     @property
     def client_messages(self) -> int:
@@ -112,7 +95,7 @@ class Relay:
     @property
     def is_closing(self) -> bool:
         """A close is under way, or a side is gone for good."""
-        return self._close_by_ns is not None or not self.caller.is_sending or self.caller.is_gone
+        return self.goodbye.by_ns is not None or not self.caller.is_sending or self.caller.is_gone
 
     @property
     def buffered_bytes(self) -> int:
@@ -163,7 +146,7 @@ class Relay:
         if self._is_aside_of_the_call(leg):
             return
         if leg.close_payload is not None or not leg.is_sending:
-            self._finish_if_done()
+            self.goodbye.finish_if_done()
             return
         leg.is_sending = False
         if leg is self.caller:
@@ -177,7 +160,7 @@ class Relay:
         if self._is_aside_of_the_call(leg):
             return
         if leg is self.caller:
-            self._call_is_over()
+            self.call_is_over()
             if not self.runtime.is_gone:
                 if self.runtime.sent_close:
                     self.runtime.transport.close()  # flushed first: the runtime must read why it is over
@@ -199,17 +182,17 @@ class Relay:
     def shut_down(self, code: int, text: str) -> None:
         """Closes both sides with a close frame; bounded by the close time-out."""
         self.note(RelayEnd.SHUT_DOWN)
-        self._say_close(self.caller, close_payload(code, text))
-        self._say_close(self.runtime, close_payload(code, text))
-        self._begin_closing()
+        self.goodbye.say(self.caller, close_payload(code, text))
+        self.goodbye.say(self.runtime, close_payload(code, text))
+        self.goodbye.begin()
 
     def give_up(self, code: int, text: str) -> None:
         """No runtime is there and none will come: the caller is told."""
         self.note(RelayEnd.NO_CAPACITY)
         self.caller.is_sending = False
-        self._say_close(self.caller, close_payload(code, text))
-        self._begin_closing()
-        self._finish_if_done()
+        self.goodbye.say(self.caller, close_payload(code, text))
+        self.goodbye.begin()
+        self.goodbye.finish_if_done()
 
     def runtime_lost(self, leg: Leg, end: RelayEnd, code: int, text: str) -> None:
         """The serving runtime `leg` goes without the session's end. The call goes on elsewhere, or `end`s."""
@@ -221,16 +204,16 @@ class Relay:
         self.runtime.abort()
         # A caller that had said goodbye gets its answer from us.
         said = self.caller.close_payload
-        self._say_close(self.caller, close_payload(code, text) if said is None else said)
-        self._begin_closing()
-        self._finish_if_done()
+        self.goodbye.say(self.caller, close_payload(code, text) if said is None else said)
+        self.goodbye.begin()
+        self.goodbye.finish_if_done()
 
     def _is_outlived(self, leg: Leg) -> bool:
         """Whether the call goes on without the runtime `leg`, which did not say that the session is over."""
         return self.succession is not None and not self.is_closing and self.succession.outlives(leg)
 
     def abort(self) -> None:
-        self._call_is_over()
+        self.call_is_over()
         self.runtime.abort()
         self.caller.abort()
 
@@ -246,7 +229,7 @@ class Relay:
         if leg is not self.caller and leg is not self.runtime:
             return
         if not leg.is_sending:
-            self._finish_if_done()
+            self.goodbye.finish_if_done()
             return
         leg.is_sending = False
         if parse_close(frame.payload) is None:
@@ -256,10 +239,10 @@ class Relay:
             return
         self.note(RelayEnd.CALLER_CLOSED if leg is self.caller else RelayEnd.RUNTIME_CLOSED)
         if leg is self.caller and self.runtime.transport.is_closing():  # nobody is there to answer: we do
-            self._say_close(self.caller, frame.payload)
-        self._say_close(self.caller if leg is self.runtime else self.runtime, frame.payload)
-        self._begin_closing()
-        self._finish_if_done()
+            self.goodbye.say(self.caller, frame.payload)
+        self.goodbye.say(self.caller if leg is self.runtime else self.runtime, frame.payload)
+        self.goodbye.begin()
+        self.goodbye.finish_if_done()
 
     def _broke_protocol(self, leg: Leg, failure: BorderFailure) -> None:
         leg.is_sending = False
@@ -267,9 +250,9 @@ class Relay:
         if leg is self.caller:
             self.note(RelayEnd.CALLER_BROKE_PROTOCOL)
             payload = close_payload(failure.close_code, failure.text)
-            self._say_close(self.caller, payload)
-            self._say_close(self.runtime, payload)
-            self._begin_closing()
+            self.goodbye.say(self.caller, payload)
+            self.goodbye.say(self.runtime, payload)
+            self.goodbye.begin()
         elif leg is self.runtime:
             code = failure.close_code if failure.close_code == 1009 else 1011
             self.runtime_lost(leg, RelayEnd.RUNTIME_BROKE_PROTOCOL, code, "the runtime broke the protocol")
@@ -280,40 +263,15 @@ class Relay:
         if leg is self.caller:
             self.note(end)
             if end is RelayEnd.CALLER_STALLED:
-                self._say_close(self.runtime, close_payload(*SLOW_CALLER_CLOSE))
-                self._begin_closing()
+                self.goodbye.say(self.runtime, close_payload(*SLOW_CALLER_CLOSE))
+                self.goodbye.begin()
                 self.caller.abort()
             else:
                 self.abort()
         else:
             self.runtime_lost(leg, RelayEnd.RUNTIME_LOST, 1012, "runtime lost")
 
-    def _say_close(self, leg: Leg, payload: bytes) -> None:
-        if not leg.sent_close and not leg.is_gone:
-            self.write_control(leg, CLOSE, payload)
-            leg.sent_close = True
-            (
-                self.runtime if leg is self.caller else self.caller
-            ).is_sending = False  # RFC 6455 section 5.5.1: no data after a close
-
-    def _begin_closing(self) -> None:
-        if self._close_by_ns is None:
-            self._close_by_ns = self.owner.clock.now_ns() + self.rule.close_timeout_ms * NS_PER_MS
-        self._call_is_over()
-        # A close frame must be heard even where back-pressure had stopped the reading; what is read else goes nowhere.
-        for leg in (self.caller, self.runtime):
-            if not leg.is_sending:
-                leg.resume_reading()
-
-    def _finish_if_done(self) -> None:
-        """Ends the connections once nobody owes a close frame. The caller's is flushed first."""
-        legs = (self.caller, self.runtime)
-        if all(leg.is_done for leg in legs):
-            for leg in legs:
-                if not leg.transport.is_closing():
-                    leg.transport.close()
-
-    def _call_is_over(self) -> None:
+    def call_is_over(self) -> None:
         if self.succession is not None:
             self.succession.call_is_over()
 
@@ -321,8 +279,8 @@ class Relay:
 
     def tend(self, now_ns: int, awake_ns: int) -> None:
         """Time passed: probes, deadlines. Call a few times a second. `awake_ns`: time as far as we were awake for it."""
-        if self._close_by_ns is not None:
-            if now_ns >= self._close_by_ns:
+        if self.goodbye.by_ns is not None:
+            if now_ns >= self.goodbye.by_ns:
                 self.abort()
             return
         if self.succession is not None:
@@ -330,22 +288,12 @@ class Relay:
         for leg, other in ((self.caller, self.runtime), (self.runtime, self.caller)):
             if leg.transport.is_closing():  # a runtime that is lost, while another is looked for
                 continue
-            if self._is_over_time(leg, other, now_ns):
-                return
-
-    def _is_over_time(self, leg: Leg, other: Leg, now_ns: int) -> bool:
-        rule = self.rule
-        if leg.paused_ns is not None and now_ns - leg.paused_ns > rule.stalled_after_ms * NS_PER_MS:
-            self._dead(leg, RelayEnd.CALLER_STALLED)
-            return True
-        if leg.heard or other.paused_ns is not None:  # not heard because we do not read: no sign of death
-            leg.heard = False
-            leg.silent_ns, leg.probed_ns = now_ns, None
-        elif leg.probed_ns is not None:
-            if now_ns - leg.probed_ns > rule.dead_after_ms * NS_PER_MS:
-                self._dead(leg, RelayEnd.CALLER_LOST)
-                return True
-        elif now_ns - leg.silent_ns > rule.probe_after_ms * NS_PER_MS and leg.paused_ns is None:
-            leg.probed_ns = now_ns
-            self.write_control(leg, PING, b"")
-        return False
+            match look_at(leg, other, self.rule, now_ns):
+                case LegState.PROBE:
+                    self.write_control(leg, PING, b"")
+                case LegState.STALLED:
+                    self._dead(leg, RelayEnd.CALLER_STALLED)
+                    return
+                case LegState.DEAD:
+                    self._dead(leg, RelayEnd.CALLER_LOST)
+                    return

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from balancer.placement.placement import Placement
+from runtime.wire.asides import ASIDE_FIRST_BYTE, LONGEST_ASIDE_BYTES
 from runtime.wire.websocket_frames import FrameBorders
 
-__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "Leg", "LegOwner"]
+__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "Leg", "LegOwner", "runtime_leg"]
 
 HIGH_WATER_BYTES: Final = 65_536
 """Above this a transport's write buffer pauses the other side's reading. One second of 24 kHz PCM in base64 is 64 KiB."""
@@ -150,3 +152,19 @@ class Leg(asyncio.Protocol):
         self.is_gone = self.is_mute = True
         self.relay.silent_end(self)
         self.relay.gone(self)
+
+
+def runtime_leg(
+    relay: LegOwner, transport: asyncio.Transport, placement: Placement, *, max_frame_bytes: int, has_asides: bool
+) -> Leg:
+    """A runtime's connection as a leg of the call; it serves, or is to serve."""
+    borders = FrameBorders(
+        is_masked=False,
+        max_frame_bytes=max_frame_bytes,
+        may_fragment=False,
+        aside_first_byte=ASIDE_FIRST_BYTE if has_asides else 0,
+        longest_aside_bytes=LONGEST_ASIDE_BYTES if has_asides else 0,
+    )
+    leg = Leg(relay, transport, borders, relay.now_ns())
+    leg.runtime_id, leg.incarnation, leg.epoch = placement.runtime_id, placement.incarnation, placement.epoch
+    return leg

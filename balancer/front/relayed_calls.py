@@ -16,9 +16,11 @@ from balancer.front.dial import RuntimeConnection
 from balancer.front.front_rule import FrontRule
 from balancer.front.move_counts import MoveCounts, MoveKind, MoveObserver, MoveResult
 from balancer.front.relay import Relay
+from balancer.front.relay_leg import runtime_leg
 from balancer.front.relay_rule import RelayEnd
 from balancer.front.search import Search, Searcher
-from balancer.front.succession import RelayedCall, Succession
+from balancer.front.succession import Succession
+from balancer.front.succession_ports import RelayedCall
 from balancer.front.upgrade import Upgrade
 from balancer.placement.placement import Placement
 from balancer.placement.placer import Placer
@@ -79,15 +81,15 @@ class RelayedCalls:
         relay = Relay(self, self._rule.relay, session_id, caller)
         self._relays[session_id] = relay
         self._placer.hold(session_id)
-        succession = partial(Succession, owner=self, rule=self._rule.relay.succession, upgrade=upgrade, request=placement.request)
-        relay.begin(
-            relay.runtime_leg(runtime.transport, placement, runtime.has_asides), succession if runtime.has_asides else None
+        succession = partial(Succession, owner=self, upgrade=upgrade, request=placement.request)
+        serving = runtime_leg(
+            relay, runtime.transport, placement, max_frame_bytes=relay.rule.max_frame_bytes, has_asides=runtime.has_asides
         )
+        relay.begin(serving, succession if runtime.has_asides else None)
         self._log.info(
             "placed", session_id=session_id, epoch=placement.epoch, runtime_id=placement.runtime_id,
             reason=placement.reason, cross_region=placement.cross_region,
         )  # fmt: skip
-        serving = relay.runtime
         if runtime.early:
             serving.data_received(runtime.early)
         if early:
@@ -165,7 +167,7 @@ class RelayedCalls:
         self._log.info(
             "relay ended",
             session_id=relay.session_id,
-            runtime_id=relay.runtime_id,
+            runtime_id=relay.runtime.runtime_id,
             end=end.value,
             seconds=round((self.clock.now_ns() - relay.began_ns) / NS_PER_S, 3),
             client_messages=relay.client_messages,

@@ -33,8 +33,10 @@ class Search:
     upgrade: Upgrade
     only_runtime: str
     """Where alone it may go; empty: anywhere."""
-    lost: frozenset[tuple[str, int]]
-    """Runtime lives (id, incarnation) that must not get it."""
+    never: frozenset[tuple[str, int]]
+    """Runtime lives (id, incarnation) that must not get it: it is there."""
+    rather_not: frozenset[tuple[str, int]]
+    """Those that get it only where all others refuse: it failed there before."""
     is_persistent: bool
     """Tries again after everybody refused, until `within_s` is over; else one round is enough."""
     within_s: float
@@ -80,11 +82,12 @@ class Searcher:
 
     async def _run(self, search: Search) -> None:
         backoff = Backoff(self._rng, longest_s=_LONGEST_WAIT_S)
+        not_at = search.never | search.rather_not
         while True:
             failed: set[str] = set()
             for _ in range(_DIALS):
                 try:
-                    placement = await self._placer.adopt(_request(search, failed), search.lost)
+                    placement = await self._placer.adopt(_request(search, failed), not_at)
                 except PlacementRefused as refused:
                     self._log.info("no place for a move", session_id=search.request.session_id, code=refused.code)
                     break
@@ -96,6 +99,7 @@ class Searcher:
             if not search.is_persistent:
                 search.not_found()
                 return
+            not_at = search.never
             await anyio.sleep(backoff.next_wait_s())
 
     async def _dial(self, search: Search, placement: Placement) -> RuntimeConnection | None:

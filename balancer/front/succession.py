@@ -6,19 +6,20 @@ frames go while runtimes change is the leg switch's affair.
 
 from __future__ import annotations
 
-import asyncio
-from typing import Protocol, assert_never
+from typing import Final, assert_never
 
 from balancer.continuity import asides
 from balancer.continuity.call_memory import CallMemory, Checkpoint
 from balancer.continuity.intents import IntentName
 from balancer.continuity.move_table import MoveEffect, MoveInput, MoveState, step
+from balancer.continuity.silence_watch import Silence, SilenceWatch
 from balancer.front.dial import RuntimeConnection
-from balancer.front.leg_switch import LegSwitch, TwoSided
+from balancer.front.leg_switch import LegSwitch
 from balancer.front.move_counts import MoveKind, MoveResult
-from balancer.front.relay_leg import Leg
-from balancer.front.relay_rule import RelayEnd, SuccessionRule
+from balancer.front.relay_leg import Leg, runtime_leg
+from balancer.front.relay_rule import RelayEnd
 from balancer.front.search import Search
+from balancer.front.succession_ports import RelayedCall, SuccessionOwner
 from balancer.front.upgrade import Upgrade
 from balancer.placement.placement import Placement
 from balancer.routing.request import PlacementRequest
@@ -26,48 +27,17 @@ from protos.switchboard.v1 import continuity_pb2 as pb
 from runtime.primitives.clock import NS_PER_MS
 from runtime.wire.websocket_frames import PING, AsideFrame
 
-__all__ = ["RelayedCall", "Succession", "SuccessionOwner"]
+__all__ = ["Succession"]
 
-_SEARCHING = frozenset({MoveState.SEEKING, MoveState.SUSPECTED, MoveState.ORPHANED})
-
-
-class SuccessionOwner(Protocol):
-    def mask_key(self) -> bytes: ...
-
-    def search(self, search: Search) -> None:
-        """Looks for a place and connects, in a task of its own."""
-        ...
-
-    def moved(self, call: RelayedCall, kind: MoveKind, result: MoveResult, took_ns: int) -> None:
-        """A move came to its end."""
-        ...
-
-    def replayed(self, size_bytes: int) -> None: ...
-
-
-class RelayedCall(TwoSided, Protocol):
-    """The relay, as its succession sees it."""
-
-    session_id: str
-
-    @property
-    def is_closing(self) -> bool: ...
-
-    def runtime_leg(self, transport: asyncio.Transport, placement: Placement, has_asides: bool) -> Leg: ...
-
-    def runtime_lost(self, leg: Leg, end: RelayEnd, code: int, text: str) -> None: ...
-
-    def give_up(self, code: int, text: str) -> None: ...
-
-    def write_control(self, leg: Leg, opcode: int, payload: bytes) -> None: ...
+_PLANNED: Final = frozenset({MoveState.SEEKING, MoveState.HANDING_OVER, MoveState.RESTORING})
+_SEARCHING: Final = frozenset({MoveState.SEEKING, MoveState.SUSPECTED, MoveState.ORPHANED})
 
 
 class Succession:
     """One call's. Made when caller and runtime are connected and have agreed on asides."""
 
-    def __init__(
-        self, call: RelayedCall, owner: SuccessionOwner, rule: SuccessionRule, upgrade: Upgrade, request: PlacementRequest
-    ) -> None:
+    def __init__(self, call: RelayedCall, owner: SuccessionOwner, upgrade: Upgrade, request: PlacementRequest) -> None:
+        rule = call.rule.succession
         self.memory = CallMemory(rule.memory)
         self.switch = LegSwitch(call, self.memory, owner.mask_key)
         self.state = MoveState.SERVING
@@ -86,10 +56,11 @@ class Succession:
         self._began_ns = 0
         self._late_ns = 0
         self._losses = 0
+        self._lost: set[tuple[str, int]] = set()
+        """Runtime lives that have lost the call since its last checkpoint."""
         self._failed: set[tuple[str, int]] = set()
-        """Runtime lives that lost the call or could not take it."""
-        self._silent_awake_ns: int | None = None
-        self._pinged_awake_ns = 0
+        """Those that could not take it, until nobody else is left."""
+        self._silence = SilenceWatch(rule.probe_after_ms, rule.suspect_after_ms)
         self.switch.serve()
 
     @property
@@ -134,7 +105,6 @@ class Succession:
             self.switch.left(leg)
 
     def call_is_over(self) -> None:
-        """Idempotent."""
         self._happened(MoveInput.OVER)
         self.switch.close()
 
@@ -159,14 +129,12 @@ class Succession:
             self._happened(MoveInput.LATE)
         if not self.switch.is_served:
             return
-        if was_heard or self._silent_awake_ns is None:
-            self._silent_awake_ns = self._pinged_awake_ns = awake_ns
-            self._happened(MoveInput.HEARD)
-            return
-        if awake_ns - self._pinged_awake_ns >= self._rule.probe_after_ms * NS_PER_MS:
-            self._pinged_awake_ns = awake_ns
+        silence, is_probe_due = self._silence.look(awake_ns, was_heard)
+        if is_probe_due:
             self._call.write_control(self._call.runtime, PING, b"")
-        if awake_ns - self._silent_awake_ns >= self._rule.suspect_after_ms * NS_PER_MS:
+        if silence is Silence.NONE:
+            self._happened(MoveInput.HEARD)
+        elif silence is Silence.TOO_LONG:
             self.suspect()
 
     # What runtimes say
@@ -199,6 +167,7 @@ class Succession:
         fault = self.memory.take(checkpoint, self._call.caller.borders.messages)
         if not fault:
             self._losses = 0
+            self._lost.clear()
             if message.answers and message.answers == self._hand_over:
                 self._happened(MoveInput.STATE_CAME)
         return fault
@@ -234,10 +203,8 @@ class Succession:
                 self._kind, self._late_ns = MoveKind.SILENT, 0
             case MoveState.ORPHANED if before is not MoveState.SUSPECTED:
                 self._kind, self._late_ns = MoveKind.CRASH, 0
-            case MoveState.SERVING:
-                self._late_ns = 0
             case _:
-                pass
+                self._late_ns = self._late_ns if state in _PLANNED else 0
 
     def _do(self, effect: MoveEffect) -> None:
         switch = self.switch
@@ -268,7 +235,7 @@ class Succession:
                 self._lose(self._call.runtime)
             case MoveEffect.GO_ON:
                 switch.go_on()
-                self._silent_awake_ns = None
+                self._silence.begin_again()
             case MoveEffect.MOVED:
                 self._count(MoveResult.MOVED)
             case MoveEffect.FAILED:
@@ -280,7 +247,7 @@ class Succession:
 
     def _lose(self, leg: Leg) -> None:
         self._losses += 1
-        self._failed.add((leg.runtime_id, leg.incarnation))
+        self._lost.add((leg.runtime_id, leg.incarnation))
         self.switch.cut()
 
     def _count(self, result: MoveResult) -> None:
@@ -294,7 +261,8 @@ class Succession:
             request=self._request,
             upgrade=self._upgrade,
             only_runtime=self._wanted_at if is_planned else "",
-            lost=frozenset(self._failed | {(runtime.runtime_id, runtime.incarnation)}),
+            never=frozenset({(runtime.runtime_id, runtime.incarnation)} if self.switch.is_served else ()),
+            rather_not=frozenset(self._lost | self._failed),
             is_persistent=not is_planned,
             within_s=timeout_ms / 1000,
             next_epoch=self._next_epoch,
@@ -314,7 +282,8 @@ class Succession:
         if self.state not in _SEARCHING:
             connection.transport.abort()
             return
-        target = self._call.runtime_leg(connection.transport, placement, has_asides=True)
+        most = self._call.rule.max_frame_bytes
+        target = runtime_leg(self._call, connection.transport, placement, max_frame_bytes=most, has_asides=True)
         target.forward = lambda _frames: self.side_leg_ended(target)  # a target says nothing to the caller before it may
         target.take_over()
         self.switch.target = target

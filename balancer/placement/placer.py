@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -11,6 +10,7 @@ from balancer.fleet.fleet import Fleet
 from balancer.placement.counts import PlacementCounts, PlacementObserver
 from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.escalation import Escalation, Findings
+from balancer.placement.pending_places import PendingPlaces
 from balancer.placement.placement import Placement
 from balancer.placement.releases import Releases
 from balancer.placement.reservation import Door, Reservations
@@ -20,24 +20,15 @@ from balancer.routing.decision import Decision, RuntimeRefusal
 from balancer.routing.decision_log import DecisionLog, PlacementRecord
 from balancer.routing.request import PlacementRequest
 from balancer.routing.router import Router
-from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
+from runtime.primitives.clock import Clock
 from runtime.primitives.reasons import RefusalReason
 from runtime.primitives.rng import Rng
 
 __all__ = ["Placer"]
 
-_ATTACH_NS: Final = 10 * NS_PER_S
-"""A used ticket holds its place as `attached` for this long before the first valid message."""
 _RETRY_AFTER_S: Final = 1.0
 _ROUNDS: Final = 2
 """Decisions a placement: the second sees what the answers to the first brought."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    runtime_id: str
-    epoch: int
-    until_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +69,7 @@ class Placer:
         self._rng = rng
         self._placing: set[str] = set()
         self._held: set[str] = set()
-        self._pending: OrderedDict[str, _Pending] = OrderedDict()
+        self._pending = PendingPlaces(fleet.books.last_epoch)
 
     @property
     def is_closing(self) -> bool:
@@ -136,9 +127,7 @@ class Placer:
 
     def release(self, placement: Placement) -> None:
         """Gives an unused place back, in the background."""
-        pending = self._pending.get(placement.session_id)
-        if pending is not None and pending.runtime_id == placement.runtime_id:
-            del self._pending[placement.session_id]
+        self._pending.remove(placement)
         self._escalation.give_back(placement)
 
     async def _place(self, request: PlacementRequest, door: Door) -> Placement:
@@ -170,7 +159,7 @@ class Placer:
         self._check_session(session_id)
         self._placing.add(session_id)
         try:
-            return await self._route(self._with_epoch(request, self._clock.now_ns()), door)
+            return await self._route(self._pending.with_epoch(request, self._clock.now_ns()), door)
         finally:
             self._placing.discard(session_id)
 
@@ -193,14 +182,6 @@ class Placer:
     def _check_open(self) -> None:
         if self._is_closing:
             raise PlacementRefused(RefusalCode.CLOSING, "the balancer is shutting down", retry_after_s=_RETRY_AFTER_S)
-
-    def _with_epoch(self, request: PlacementRequest, now_ns: int) -> PlacementRequest:
-        """The session's next leg; the same leg again while its place is held and was not taken."""
-        last = self._fleet.books.last_epoch(request.session_id)
-        pending = self._pending.get(request.session_id)
-        if pending is not None and pending.until_ns > now_ns and pending.epoch > last:
-            return replace(request, epoch=pending.epoch, only_runtime=pending.runtime_id)
-        return replace(request, epoch=last + 1, only_runtime="")
 
     async def _route(self, request: PlacementRequest, door: Door) -> Placement:
         """At once; where callers may wait, after those with the same needs who came first."""
@@ -260,17 +241,9 @@ class Placer:
 
     def _remember(self, placement: Placement) -> None:
         now_ns = self._clock.now_ns()
-        until_ns = now_ns + placement.ticket_ttl_ms * NS_PER_MS + _ATTACH_NS
         self._fleet.view.affinity.placed(placement.session_id, placement.runtime_id, now_ns)
-        if placement.request.is_adoption:  # nobody asks for that leg again
-            return
-        self._pending[placement.session_id] = _Pending(placement.runtime_id, placement.epoch, until_ns)
-        self._pending.move_to_end(placement.session_id)
-        while self._pending:  # bounded by rate x lifetime: the front is the oldest
-            session_id, oldest = next(iter(self._pending.items()))
-            if oldest.until_ns > now_ns and self._fleet.books.last_epoch(session_id) < oldest.epoch:
-                break
-            del self._pending[session_id]
+        if not placement.request.is_adoption:  # nobody asks for such a leg again
+            self._pending.add(placement, now_ns)
 
     def _failure(self, decision: Decision, findings: Findings) -> _Failure:
         runtimes, retry_after_s = decision.refusals, _RETRY_AFTER_S

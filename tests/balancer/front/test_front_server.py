@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 
 import anyio
 import anyio.lowlevel
@@ -17,7 +15,7 @@ from websockets.asyncio.server import ServerConnection
 
 from protos.switchboard.v1 import placement_pb2
 from tests.balancer.support.fake_runtime import FakeRuntime
-from tests.balancer.support.running import Running, running, until
+from tests.balancer.support.running import Running, fleet_of, until
 
 pytestmark = pytest.mark.anyio
 
@@ -26,18 +24,6 @@ _UPGRADE_TEXT = (
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
 _ASSIGN_TEXT = b"POST /v1/assignments HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
-
-
-@contextlib.asynccontextmanager
-async def fleet_of(*runtimes: FakeRuntime, **settings: object) -> AsyncIterator[Running]:
-    async with AsyncExitStack() as stack:
-        service = await stack.enter_async_context(running(**settings))
-        for runtime in runtimes:
-            await stack.enter_async_context(runtime.listening())
-            await stack.enter_async_context(runtime.enrolling(service.control))
-        view = service.balancer.fleet.view
-        await until(lambda: all(row.arrived_ns is not None for row in view.rows()) and len(view) == len(runtimes))
-        yield service
 
 
 async def test_a_call_is_placed_relayed_and_counted() -> None:

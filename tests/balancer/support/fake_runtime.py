@@ -12,6 +12,7 @@ import anyio
 import grpc
 import websockets
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.extensions.base import ServerExtensionFactory
 
 from protos.switchboard.v1 import load_pb2, load_pb2_grpc, placement_pb2, placement_pb2_grpc, registry_pb2, registry_pb2_grpc
 from runtime.wire.headers import EPOCH_HEADER, SESSION_HEADER, TICKET_HEADER
@@ -43,9 +44,14 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     break_watch: bool = False
     """The present load watch ends with an error, once."""
     agents: tuple[str, ...] = ("desk",)
+    extensions: tuple[ServerExtensionFactory, ...] = ()
+    """WebSocket extensions that it agrees to."""
     sequence: int = 0
     ledger_version: int = 0
     started: int = 0
+    moved_in: int = 0
+    moved_out: int = 0
+    state: load_pb2.RuntimeState.ValueType = load_pb2.RUNTIME_STATE_READY
     live: dict[str, int] = field(default_factory=dict)
     tickets: dict[str, tuple[str, int]] = field(default_factory=dict)
     settled: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -74,9 +80,14 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
             active=len(self.live),
             reserved=len(self.tickets),
             hard_limit=self.hard_limit,
-            totals=load_pb2.LegTotals(started=self.started, ended={"closed_by_caller": self.started - len(self.live)}),
+            totals=load_pb2.LegTotals(
+                started=self.started,
+                moved_in=self.moved_in,
+                moved_out=self.moved_out,
+                ended={"closed_by_caller": self.started + self.moved_in - self.moved_out - len(self.live)},
+            ),
             utilisation=self.utilisation,
-            state=load_pb2.RUNTIME_STATE_READY,
+            state=self.state,
             admitted_upto=[
                 load_pb2.AdmittedUpto(balancer_id=key[0], balancer_incarnation=key[1], placement_number=number)
                 for key, number in self.settled.items()
@@ -132,7 +143,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
         self.tickets.pop(headers[TICKET_HEADER], None)
         session_id, epoch = headers[SESSION_HEADER], int(headers[EPOCH_HEADER])
         self.connections.append(connection)
-        await self.start_leg(session_id, epoch)
+        await self.start_leg(session_id, epoch, is_adoption=self._is_adoption(session_id, epoch))
         try:
             with contextlib.suppress(websockets.ConnectionClosed):
                 await self.handler(self, connection)
@@ -151,10 +162,23 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
 
     # Legs
 
-    async def start_leg(self, session_id: str, epoch: int = 1) -> None:
+    def _is_adoption(self, session_id: str, epoch: int) -> bool:
+        adoption = placement_pb2.PLACEMENT_KIND_ADOPTION
+        return any((each.session_id, each.epoch, each.kind) == (session_id, epoch, adoption) for each in self.reserved)
+
+    async def start_leg(self, session_id: str, epoch: int = 1, *, is_adoption: bool = False) -> None:
         self.live[session_id] = epoch
-        self.started += 1
-        await self._leg(session_id, epoch, registry_pb2.LEG_CHANGE_STARTED, "")
+        if is_adoption:
+            self.moved_in += 1
+        else:
+            self.started += 1
+        change = registry_pb2.LEG_CHANGE_MOVED_IN if is_adoption else registry_pb2.LEG_CHANGE_STARTED
+        await self._leg(session_id, epoch, change, "")
+
+    async def move_leg_out(self, session_id: str) -> None:
+        epoch = self.live.pop(session_id)
+        self.moved_out += 1
+        await self._leg(session_id, epoch, registry_pb2.LEG_CHANGE_MOVED_OUT, "")
 
     async def end_leg(self, session_id: str, reason: str) -> None:
         epoch = self.live.pop(session_id, None)
@@ -186,7 +210,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
             version="1.2",
             sdk_version="0.1.0",
             hard_limit=self.hard_limit,
-            state=load_pb2.RUNTIME_STATE_READY,
+            state=self.state,
             ledger_version=self.ledger_version,
             live=[registry_pb2.LegIdentity(session_id=name, epoch=epoch) for name, epoch in self.live.items()],
         )
@@ -202,7 +226,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
             async with serve(
                 self._connected, "127.0.0.1", 0, process_request=self._request, compression=None, close_timeout=1,
                 subprotocols=[websockets.Subprotocol("realtime")], select_subprotocol=lambda _connection, _offers: None,
-                max_size=2**24,
+                max_size=2**24, extensions=self.extensions,
             ) as web:  # fmt: skip
                 host, port = next(iter(web.sockets)).getsockname()[:2]
                 self.websocket_address = f"{host}:{port}"
@@ -238,6 +262,10 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 return  # the balancer ended the stream
             await anyio.sleep(0.05)
+
+    async def begin_to_drain(self) -> None:
+        self.state = load_pb2.RUNTIME_STATE_DRAINING
+        await self.tell(registry_pb2.EnrollRequest(state=registry_pb2.StateChange(state=self.state)))
 
     async def goodbye(self) -> None:
         state = registry_pb2.StateChange(state=load_pb2.RUNTIME_STATE_OFFLINE)

@@ -7,6 +7,7 @@ import contextlib
 import io
 import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 import anyio
@@ -16,6 +17,7 @@ from balancer.app.settings import BalancerSettings
 from balancer.app.wiring import Balancer, wire
 from balancer.telemetry.logs import make_logger
 from protos.switchboard.v1 import registry_pb2_grpc
+from tests.balancer.support.fake_runtime import FakeRuntime
 
 QUICK = BalancerSettings(
     heartbeat_interval_ms=50, heartbeat_misses=1, suspect_after_ms=1000, lease_ttl_ms=3000, lost_grace_ms=200,
@@ -71,6 +73,18 @@ async def running(**changes: object) -> AsyncIterator[Running]:
             await balancer.channels.close_all()
         asyncio.get_running_loop().set_exception_handler(None)
     assert not faults, faults
+
+
+@contextlib.asynccontextmanager
+async def fleet_of(*runtimes: FakeRuntime, **settings: object) -> AsyncIterator[Running]:
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(running(**settings))
+        for runtime in runtimes:
+            await stack.enter_async_context(runtime.listening())
+            await stack.enter_async_context(runtime.enrolling(service.control))
+        view = service.balancer.fleet.view
+        await until(lambda: all(row.arrived_ns is not None for row in view.rows()) and len(view) == len(runtimes))
+        yield service
 
 
 async def until(fact: Callable[[], bool], within_s: float = 5.0) -> None:
