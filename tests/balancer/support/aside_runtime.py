@@ -125,7 +125,6 @@ async def agent(runtime: AsideRuntime, line: Line) -> None:
                 return
             if isinstance(item, bytes):
                 waiting.append(item)
-                runtime.arrived(len(waiting))
             elif item.HasField("go_on"):
                 for each in pending[item.go_on.told :]:
                     await line.connection.send(each)
@@ -217,8 +216,17 @@ class AsideRuntime(FakeRuntime):
             if not self.dies_after:
                 self.die()
 
-    def arrived(self, replayed: int) -> None:
-        """A message came before the word to go on."""
+    def stop(self) -> None:
+        """As a stopped process: connected, and neither reads nor writes."""
+        self.is_stopped = True
+        for line in self.lines:
+            line.connection.transport.pause_reading()
+
+    def wake(self) -> None:
+        self.is_stopped = False
+        for line in self.lines:
+            if not line.connection.transport.is_closing():
+                line.connection.transport.resume_reading()
 
     def die(self) -> None:
         for line in self.lines:

@@ -40,6 +40,8 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     refuse_upgrade: bool = False
     hold_upgrade: bool = False
     """Accepts the connection and never answers the upgrade."""
+    is_stopped: bool = False
+    """Its heartbeats do not come, as if the process were stopped."""
     refuse_release: bool = False
     break_watch: bool = False
     """The present load watch ends with an error, once."""
@@ -255,6 +257,9 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
         number = 0
         while True:
             number += 1
+            if self.is_stopped:
+                await anyio.sleep(0.02)
+                continue
             try:
                 async with self.writing:
                     await call.write(registry_pb2.EnrollRequest(heartbeat=registry_pb2.Heartbeat(sequence=number)))
