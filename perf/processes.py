@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
@@ -18,6 +20,7 @@ __all__ = ["Program", "ProgramFailed", "running"]
 
 _STOP_S: Final = 10.0
 _LONGEST_LINE: Final = 64 * 1024
+_SAME: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class ProgramFailed(Exception):
@@ -87,13 +90,22 @@ class Program:
 
 
 @asynccontextmanager
-async def running(name: str, module: str, arguments: list[str], *, log: Path) -> AsyncIterator[Program]:
-    """Runs `python -m module`; ends it with SIGTERM, and after ten seconds with SIGKILL. Its standard error goes to `log`."""
+async def running(
+    name: str, module: str, arguments: list[str], *, log: Path, prefix: Sequence[str] = (), environment: Mapping[str, str] = _SAME
+) -> AsyncIterator[Program]:
+    """Runs `python -m module`; ends it with SIGTERM, and after ten seconds with SIGKILL. Its standard error goes to `log`.
+
+    `prefix`: a command that runs it; `environment`: beside our own.
+    """
     if module in ("balancer", "runtime"):
         arguments = [*arguments, "--leave-with-stdin", "true"]  # nothing outlives a test or a demo, however that ends
     with log.open("wb") as errors:
         process = await anyio.open_process(
-            [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            [*prefix, sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, **environment},
         )
     try:
         yield Program(name, process, log)

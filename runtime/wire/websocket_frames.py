@@ -70,7 +70,7 @@ class FrameBorders:
         "_aside_first_byte",
         "_at_border",
         "_held",
-                "_is_masked",
+        "_is_masked",
         "_key_bytes",
         "_longest_aside_bytes",
         "_mask_bit",

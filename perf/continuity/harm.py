@@ -1,0 +1,64 @@
+"""What is done to a runtime in the middle of its calls."""
+
+from __future__ import annotations
+
+import os
+import signal
+import urllib.request
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import anyio
+
+from perf.continuity.namespace import Namespace
+from perf.fleet import LocalFleet
+from perf.processes import Program
+
+__all__ = ["Mode", "do_harm"]
+
+_SLEEPS_S: Final = 6.0
+"""How long a stopped runtime, or one that is cut off, stays so: well beyond what it takes to go on without it."""
+_EMPTY_WITHIN_S: Final = 60.0
+
+
+class Mode(StrEnum):
+    MIGRATE = "migrate"
+    """Each call is moved, the runtime stays."""
+    DRAIN = "drain"
+    """SIGTERM."""
+    KILL = "kill"
+    """SIGKILL."""
+    STOP = "stop"
+    """SIGSTOP, and SIGCONT later: it wakes to calls that are no longer its own."""
+    PARTITION = "partition"
+    """Its network falls silent, and comes back later."""
+
+
+async def do_harm(mode: Mode, fleet: LocalFleet, victim: Program, network: Namespace | None, sessions: Sequence[str]) -> None:
+    """Returns when it is done, and undone where it is undone; for a drain, when the process has left."""
+    match mode:
+        case Mode.MIGRATE:
+            async with anyio.create_task_group() as group:
+                for session_id in sessions:
+                    group.start_soon(_move, fleet, session_id)
+        case Mode.DRAIN:
+            victim.terminate()
+            with anyio.fail_after(_EMPTY_WITHIN_S):
+                await victim.wait()
+        case Mode.KILL:
+            victim.kill()
+        case Mode.STOP:
+            os.kill(victim.pid, signal.SIGSTOP)
+            await anyio.sleep(_SLEEPS_S)
+            os.kill(victim.pid, signal.SIGCONT)
+        case Mode.PARTITION:
+            assert network is not None, "made for this mode"
+            await network.cut()
+            await anyio.sleep(_SLEEPS_S)
+            await network.mend()
+
+
+async def _move(fleet: LocalFleet, session_id: str) -> None:
+    request = urllib.request.Request(f"{fleet.operator}/v1/sessions/{session_id}/move", b"", method="POST")
+    await anyio.to_thread.run_sync(lambda: urllib.request.urlopen(request, timeout=20.0).read())

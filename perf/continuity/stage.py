@@ -1,0 +1,74 @@
+"""Where the calls take place: a balancer, the runtime that serves them all, and one more that comes before the harm does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perf.continuity.agent import EFFECTS_FILE
+from perf.continuity.namespace import Namespace, namespace
+from perf.fleet import LocalFleet
+from perf.processes import Program, running
+
+__all__ = ["Stage", "stage"]
+
+
+@dataclass(slots=True)
+class Stage:
+    """`fleet.runtimes[0]` is the one that comes to harm, in `network` where that is to be cut."""
+
+    fleet: LocalFleet
+    network: Namespace | None
+    logs: Path
+    effects: Path
+    _stack: AsyncExitStack
+    _control: str
+    _arguments: list[str] = field(default_factory=list)
+
+    @property
+    def victim(self) -> Program:
+        return self.fleet.runtimes[0]
+
+    async def add_runtime(self, network: Namespace | None = None) -> Program:
+        """Starts one more and waits until it may be placed on."""
+        number = len(self.fleet.runtimes) + 1
+        name = f"runtime-{number}"
+        own = ["--runtime-id", name, "--balancers", self._control, *self._arguments]
+        if network is not None:
+            own += ["--http-host", network.far, "--grpc-host", network.far]
+        prefix = () if network is None else network.prefix
+        environment = {EFFECTS_FILE: str(self.effects)}
+        program = await self._stack.enter_async_context(
+            running(name, "runtime", own, log=self.logs / f"{name}.log", prefix=prefix, environment=environment)
+        )
+        await program.wait_ready()
+        self.fleet.runtimes.append(program)
+        await self.fleet.wait_for(
+            f"{name} eligible",
+            lambda seen: any(one["runtime_id"] == name and one["eligible"] for one in seen["runtimes"]),
+            30.0,
+        )
+        return program
+
+
+@asynccontextmanager
+async def stage(
+    logs: Path, *, calls: int, has_network: bool, runtime_arguments: list[str], told: Callable[[str], None]
+) -> AsyncIterator[Stage]:
+    """With the first runtime there. Raises ProgramFailed, NoNamespace or OSError. Ends everything."""
+    async with AsyncExitStack() as stack:
+        network = await stack.enter_async_context(namespace()) if has_network else None
+        arguments = ["--public-port", "0", "--operator-port", "0", "--control-port", "0", "--cold-allowance", str(calls + 4)]
+        if network is not None:
+            arguments += ["--control-host", network.near]
+        told("starting the balancer and the runtime that comes to harm")
+        balancer = await stack.enter_async_context(running("balancer", "balancer", arguments, log=logs / "balancer.log"))
+        control = str((await balancer.wait_ready())["control"])
+        fleet = LocalFleet(balancer, [], str(balancer.ready["public"]), str(balancer.ready["operator"]))
+        limits = ["--hard-limit", str(calls + 4), "--inflow-depth", str(calls + 4), "--agent", "perf.continuity.agent:Bookkeeper"]
+        whole = Stage(fleet, network, logs, logs / "effects", stack, control, [*limits, *runtime_arguments])
+        whole.effects.touch()
+        await whole.add_runtime(network)
+        yield whole

@@ -1,0 +1,112 @@
+"""What the calls and the processes' own words add up to. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from perf.continuity.caller import Caller
+from perf.continuity.harm import Mode
+from perf.demo.scoring import word_error_rate
+from perf.percentile import percentile
+from perf.targets import Target
+
+__all__ = ["MovedCall", "figures", "targets_of"]
+
+_GAP_SPAN_S: Final = 8.0
+"""Gaps that begin so long after the harm are put down to it."""
+_PLANNED: Final = (Mode.MIGRATE, Mode.DRAIN)
+_DRAIN_50_S: Final = 5.0
+_RESUMED_S: Final[Mapping[Mode, float]] = {Mode.KILL: 1.0, Mode.STOP: 4.0, Mode.PARTITION: 4.0}
+"""A silent runtime is to be found within 3 s; restoring is given one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedCall:
+    """One line of the balancer's: a move that ended. Seconds after the harm, and of the move itself."""
+
+    session_id: str
+    result: str
+    ended_s: float
+    took_s: float
+
+
+def figures(
+    mode: Mode,
+    callers: Sequence[Caller],
+    moves: Sequence[MovedCall],
+    effects: Sequence[str],
+    harm_took_s: float,
+    *,
+    has_words: bool,
+) -> dict[str, Any]:
+    """`effects`: idempotency keys, one for each time that a tool did its work. `has_words`: what is recognised is speech."""
+    at_s = callers[0].harm.at_s
+    spoken = [caller for caller in callers if not caller.interrupts_caller]
+    gaps_ms = [_gap_ms(caller, at_s) for caller in spoken]
+    heard = [gap for gap in gaps_ms if gap is not None]
+    lost = [caller for caller in callers if caller.failure]
+    pairs = [(caller.turns[0], caller.turns[1]) for caller in callers if len(caller.turns) > 1 and has_words]
+    done = [move for move in moves if move.result == "moved"]
+    missing = sum(len(set(caller.sent_items) - set(caller.acknowledged_items)) for caller in callers if not caller.failure)
+    twice = sum(sum(count - 1 for count in Counter(caller.acknowledged_items).values()) for caller in callers)
+    disorder = sum(caller.acknowledged_items != sorted(caller.acknowledged_items) for caller in callers)
+    return {
+        "mode": mode.value,
+        "calls": len(callers),
+        "calls_lost": len(lost),
+        "failures": [caller.failure for caller in lost][:10],
+        "audio_gap_ms": _percentiles(heard),
+        "calls_in_agents_sentence": len(spoken),
+        "calls_without_reply_at_harm": len(gaps_ms) - len(heard),
+        "moved": len(done),
+        "moves_failed": len(moves) - len(done),
+        "resumed_ms": _percentiles([move.ended_s * 1_000 for move in done]),
+        "move_took_ms": _percentiles([move.took_s * 1_000 for move in done]),
+        "messages_sent": sum(len(caller.sent_items) for caller in callers),
+        "messages_lost": missing,
+        "messages_twice": twice,
+        "messages_out_of_order": disorder,
+        "word_error_against_undisturbed": round(word_error_rate(pairs), 4) if pairs else None,
+        "effects": len(effects),
+        "effects_twice": sum(count - 1 for count in Counter(effects).values()),
+        "effects_unknown": sum("cannot say whether" in text for caller in callers for text in caller.said),
+        "third_turns_answered": sum(len(caller.turns) == 3 for caller in callers),
+        "harm_took_s": round(harm_took_s, 3),
+        "errors": [error for caller in callers for error in caller.errors][:10],
+    }
+
+
+def targets_of(mode: Mode, found: Mapping[str, Any]) -> list[Target]:
+    calls = found["calls"]
+    targets = [
+        Target("calls_lost", found["calls_lost"], "calls", "==", 0),
+        Target("third_turns_answered", found["third_turns_answered"], "calls", "==", calls),
+        Target("messages_lost", found["messages_lost"], "messages", "==", 0),
+        Target("messages_twice", found["messages_twice"], "messages", "==", 0),
+        Target("effects_twice", found["effects_twice"], "effects", "==", 0),
+        Target("moved", found["moved"], "calls", ">=", calls),
+    ]
+    if mode in _PLANNED:
+        targets.append(Target("audio_gap_p99", found["audio_gap_ms"]["p99"], "ms", "<", 20))
+    else:
+        targets.append(Target("resumed_p99", found["resumed_ms"]["p99"], "ms", "<", _RESUMED_S[mode] * 1_000))
+    if mode is Mode.DRAIN and calls >= 50:
+        targets.append(Target("drain", found["harm_took_s"], "s", "<", _DRAIN_50_S))
+    return targets
+
+
+def _gap_ms(caller: Caller, at_s: float) -> float | None:
+    """None: no reply played when the harm came, so that nothing can be said."""
+    reply = caller.reply_at(at_s)
+    return None if reply is None else reply.longest_gap_s(at_s, at_s + _GAP_SPAN_S) * 1_000
+
+
+def _percentiles(values: Sequence[float]) -> dict[str, float | None]:
+    def rounded(ratio: float) -> float | None:
+        value = percentile(values, ratio)
+        return None if value is None else round(value, 1)
+
+    return {"p50": rounded(0.5), "p99": rounded(0.99), "max": rounded(1.0)}
