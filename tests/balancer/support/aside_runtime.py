@@ -87,7 +87,8 @@ class Line:
         return item
 
     def say_aside(self, **said: Any) -> None:  # Any: the one field of RuntimeAside
-        self.connection.transport.write(build_aside(pb.RuntimeAside(**said).SerializeToString()))
+        if not self.connection.transport.is_closing():
+            self.connection.transport.write(build_aside(pb.RuntimeAside(**said).SerializeToString()))
 
     async def checkpoint(
         self, state: object, applied: int, *, replay_from: int = 0, is_quiet: bool = True, answers: int = 0
@@ -215,6 +216,10 @@ class AsideRuntime(FakeRuntime):
             self.dies_after -= 1
             if not self.dies_after:
                 self.die()
+
+    @property
+    def is_connected(self) -> bool:
+        return any(not line.connection.transport.is_closing() for line in self.lines)
 
     def stop(self) -> None:
         """As a stopped process: connected, and neither reads nor writes."""
