@@ -36,6 +36,7 @@ from balancer.telemetry.journal_file import JournalFile
 from balancer.telemetry.metrics import BalancerMetrics
 from runtime.primitives.clock import NS_PER_MS, MonotonicClock
 from runtime.primitives.errors import SettingError
+from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.rng import SeededRng
 
 __all__ = ["Balancer", "wire"]
@@ -74,6 +75,8 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
         log.info("fleet", event_kind=event.kind, runtime_id=event.runtime_id, incarnation=event.incarnation, legs=event.legs)
         if event.kind == ChangeKind.SUSPECTED.value:
             front.calls.suspect(event.runtime_id, event.incarnation)
+        elif event.kind == f"state_{RuntimeState.DRAINING}":
+            front.calls.tend_drains()
 
     def watch_failed(runtime_id: str, status: str) -> None:
         log.warning("report watch ended", runtime_id=runtime_id, status=status)
@@ -91,7 +94,6 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     decisions = DecisionLog(settings.decision_log_size)
     placer = Placer(fleet, router, reservations, releases, decisions, metrics, clock, rng, settings.waiting_rule())
     documents = Documents(fleet, placer, now_ns)
-    controls = Controls(router, options, log)
     front = FrontServer(
         placer,
         lambda: documents.is_ready(clock.now_ns()),
@@ -101,7 +103,9 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
         lambda: "sess_" + secrets.token_hex(16),
         log,
         metrics,
+        fleet.is_leaving,
     )
+    controls = Controls(router, options, registry.ask_to_drain, front.calls.move, log)
     metrics.attach(fleet, placer, releases, front.statistics, front.calls.move_counts, journal)
     sweep = FleetSweep(fleet, registry, channels, clock)
     return Balancer(clock, fleet, channels, registry, sweep, releases, placer, front, documents, controls, metrics, journal)

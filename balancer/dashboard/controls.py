@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -16,6 +17,10 @@ __all__ = ["Controls"]
 class Controls:
     router: Router
     options: PolicyOptions
+    ask_to_drain: Callable[[str], bool]
+    """False: no such runtime is enrolled."""
+    ask_to_move: Callable[[str, str], str]
+    """A session, and the runtime it is to go to (empty: any other): why it cannot be, or nothing."""
     log: structlog.typing.FilteringBoundLogger
 
     def use_policy(self, name: str) -> str:
@@ -27,3 +32,16 @@ class Controls:
             self.router.use(policy)
             self.log.info("policy changed", before=before, now=name)
         return before
+
+    def drain(self, runtime_id: str) -> bool:
+        """Asks a runtime to take nothing new and to leave when it is empty; its calls move. False: it is not enrolled."""
+        is_asked = self.ask_to_drain(runtime_id)
+        if is_asked:
+            self.log.info("drain asked for", runtime_id=runtime_id)
+        return is_asked
+
+    def move(self, session_id: str, to: str) -> str:
+        """Moves one call in the middle of whatever goes on. Why it cannot be, or nothing: it has begun."""
+        problem = self.ask_to_move(session_id, to)
+        self.log.info("move asked for", session_id=session_id, to=to, problem=problem)
+        return problem

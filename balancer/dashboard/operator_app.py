@@ -1,4 +1,5 @@
-"""The operators' HTTP port: the fleet, the decisions, one call, metrics, health, a live page, and the choice of the policy."""
+"""The operators' HTTP port: the fleet, the decisions, one call, metrics, health, a live page; the choice of the
+policy, drains and moves."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from balancer.dashboard.documents import Documents
 from balancer.dashboard.page import PAGE
 from balancer.routing.policy_options import UnknownPolicy
 from runtime.primitives.clock import Clock
-from runtime.primitives.ids import is_session_id
+from runtime.primitives.ids import is_runtime_id, is_session_id
 
 __all__ = ["operator_app"]
 
@@ -51,9 +52,8 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
         return JSONResponse(documents.queue(clock.now_ns()), headers=_NO_STORE)
 
     async def policy(request: Request) -> Response:
-        # A page of another site cannot send this type without asking first, and is not allowed to.
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
-            return _error(415, "unsupported_media_type", f"send the body as {_JSON}")
+        if not _is_json(request):
+            return _wrong_type()
         body = await _body(request)
         if body is None:
             return _error(413, "body_too_large", f"the body is above {_MOST_BYTES} bytes")
@@ -67,6 +67,26 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
                 {"error": {"code": unknown.code, "message": str(unknown), "allowed": unknown.allowed}}, status_code=400
             )
         return JSONResponse({"policy": name, "before": before}, headers=_NO_STORE)
+
+    async def drain(request: Request) -> Response:
+        if not _is_json(request):
+            return _wrong_type()
+        runtime_id = request.path_params["runtime_id"]
+        if not is_runtime_id(runtime_id) or not controls.drain(runtime_id):
+            return _error(404, "unknown_runtime", "no such runtime is enrolled")
+        return JSONResponse({"runtime_id": runtime_id}, status_code=202, headers=_NO_STORE)
+
+    async def move(request: Request) -> Response:
+        if not _is_json(request):
+            return _wrong_type()
+        session_id, body = request.path_params["session_id"], await _body(request)
+        to = None if body is None else _only_field(body or b'{"to": ""}', "to")
+        if to is None or (to and not is_runtime_id(to)):
+            return _error(400, "bad_json", 'the body is neither empty nor {"to": RUNTIME_ID}')
+        problem = controls.move(session_id, to)
+        if problem:
+            return _error(409, "cannot_move", problem)
+        return JSONResponse({"session_id": session_id}, status_code=202, headers=_NO_STORE)
 
     async def call(request: Request) -> Response:
         session_id = request.path_params["session_id"]
@@ -97,12 +117,23 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
             Route("/v1/decisions.jsonl", decision_lines),
             Route("/v1/queue", queue),
             Route("/v1/policy", policy, methods=["POST"]),
+            Route("/v1/runtimes/{runtime_id}/drain", drain, methods=["POST"]),
             Route("/v1/calls/{session_id}", call),
+            Route("/v1/calls/{session_id}/move", move, methods=["POST"]),
             Route("/metrics", exposition),
             Route("/healthz", healthy),
             Route("/readyz", ready),
         ]
     )
+
+
+def _is_json(request: Request) -> bool:
+    """A page of another site cannot send this type without asking first, and is not allowed to."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == _JSON
+
+
+def _wrong_type() -> Response:
+    return _error(415, "unsupported_media_type", f"send the body as {_JSON}")
 
 
 async def _body(request: Request) -> bytes | None:

@@ -74,6 +74,11 @@ class Fleet:
     def seats(self) -> tuple[Seat, ...]:
         return tuple(self._seats.values())
 
+    def is_leaving(self, runtime_id: str, incarnation: int) -> bool:
+        """Whether this life of a runtime has said that it takes nothing new and leaves when it is empty."""
+        member = self.membership.get(runtime_id)
+        return member is not None and member.facts.incarnation == incarnation and member.state is RuntimeState.DRAINING
+
     # Enrolment
 
     def enroll(self, facts: Registration, now_ns: int) -> EnrollOutcome:

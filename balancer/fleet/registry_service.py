@@ -40,6 +40,10 @@ class _Stream:
     member: Member
     scope: anyio.CancelScope
     verdict: _Verdict | None = None
+    writing: anyio.Lock = field(default_factory=anyio.Lock)
+    """Of two writes at once grpc fails one."""
+    drain: anyio.Event = field(default_factory=anyio.Event)
+    """The runtime is to be asked to leave."""
 
 
 @dataclass(slots=True)
@@ -66,6 +70,15 @@ class RegistryService(registry_pb2_grpc.RegistryServicer):
         verdict = await self._serve(member, context)
         if verdict is not None:
             await context.abort(verdict.status, verdict.text)
+
+    def ask_to_drain(self, runtime_id: str) -> bool:
+        """Tells a runtime to take nothing new and to leave when it is empty; what follows is its own affair. False: it is not
+        enrolled. Asked again: nothing more."""
+        stream = self._streams.get(runtime_id)
+        if stream is None:
+            return False
+        stream.drain.set()
+        return True
 
     def forget(self, member: Member) -> None:
         """Its lease is over: a stream that still hangs there is ended, so that a runtime that wakes enrolls again."""
@@ -96,7 +109,8 @@ class RegistryService(registry_pb2_grpc.RegistryServicer):
             with stream.scope:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self.watch.run, member)
-                    stream.verdict = await self._read(member, context)
+                    tasks.start_soon(self._tell_to_drain, stream, context)
+                    stream.verdict = await self._read(member, stream, context)
                     tasks.cancel_scope.cancel()
         finally:
             # Also on cancellation of the handler (lost connection, server stop): nothing here awaits.
@@ -105,7 +119,12 @@ class RegistryService(registry_pb2_grpc.RegistryServicer):
             self.fleet.stream_ended(member, self.clock.now_ns())
         return stream.verdict
 
-    async def _read(self, member: Member, context: Context) -> _Verdict | None:
+    async def _tell_to_drain(self, stream: _Stream, context: Context) -> None:
+        await stream.drain.wait()
+        async with stream.writing:
+            await context.write(registry_pb2.EnrollResponse(drain=registry_pb2.DrainRequested()))
+
+    async def _read(self, member: Member, stream: _Stream, context: Context) -> _Verdict | None:
         """Until the stream ends (None) or must be ended."""
         life, rule = self.fleet.life, self.fleet.membership.rule
         await context.write(
@@ -128,7 +147,8 @@ class RegistryService(registry_pb2_grpc.RegistryServicer):
                 case "heartbeat":
                     self.fleet.heard(member, now_ns)
                     ack = registry_pb2.HeartbeatAck(sequence=message.heartbeat.sequence)
-                    await context.write(registry_pb2.EnrollResponse(heartbeat=ack))
+                    async with stream.writing:
+                        await context.write(registry_pb2.EnrollResponse(heartbeat=ack))
                 case "state":
                     state = STATES.get(message.state.state)
                     if state is None:

@@ -50,9 +50,11 @@ class FrontServer:
         new_session_id: Callable[[], str],
         log: structlog.typing.FilteringBoundLogger,
         observer: MoveObserver,
+        is_leaving: Callable[[str, int], bool],
     ) -> None:
+        """`is_leaving`: whether a runtime life (id, incarnation) takes its leave, so that its calls should move."""
         self.clock = clock
-        self.calls = RelayedCalls(placer, rule, clock, rng, log, observer)
+        self.calls = RelayedCalls(placer, rule, clock, rng, log, observer, is_leaving)
         self._placer = placer
         self._is_ready = is_ready
         self._rule = rule

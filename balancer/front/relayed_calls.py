@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -13,6 +13,7 @@ import structlog
 
 from balancer.fleet.awake_clock import AwakeClock
 from balancer.front.dial import RuntimeConnection
+from balancer.front.drains import Drains, Movable
 from balancer.front.front_rule import FrontRule
 from balancer.front.move_counts import MoveCounts, MoveKind, MoveObserver, MoveResult
 from balancer.front.relay import Relay
@@ -44,11 +45,13 @@ class RelayedCalls:
         rng: Rng,
         log: structlog.typing.FilteringBoundLogger,
         observer: MoveObserver,
+        is_leaving: Callable[[str, int], bool],
     ) -> None:
         self.clock = clock
         self.tasks: anyio.abc.TaskGroup
         self.moves = MoveCounts()
         self.searcher = Searcher(placer, rule.dial_timeout_ms / 1000, rng, log)
+        self._drains = Drains(rule.drain, is_leaving)
         self._placer = placer
         self._rule = rule
         self._rng = rng
@@ -101,6 +104,25 @@ class RelayedCalls:
         awake_ns = self._awake.tick(now_ns)
         for relay in self.all():
             relay.tend(now_ns, awake_ns)
+        self.tend_drains()
+
+    def tend_drains(self) -> None:
+        """Also when a runtime has just said that it leaves."""
+        movable = [
+            Movable(relay.session_id, (relay.runtime.runtime_id, relay.runtime.incarnation), relay.succession)
+            for relay in self._relays.values()
+            if relay.succession is not None
+        ]
+        self._drains.tend(movable, self.clock.now_ns())
+
+    def move(self, session_id: str, to: str) -> str:
+        """An operator's wish; `to`: a runtime's id, empty: any other. Why it cannot be, or nothing: it has begun."""
+        relay = self._relays.get(session_id)
+        if relay is None:
+            return "no such call is relayed here"
+        if relay.succession is None:
+            return "its runtime does not speak asides"
+        return "" if relay.succession.want(to) else "it cannot move at this moment"
 
     def suspect(self, runtime_id: str, incarnation: int) -> None:
         """The fleet has not heard this runtime for too long."""
@@ -191,6 +213,7 @@ class RelayedCalls:
             result=result.value,
             ms=round(took_ns / NS_PER_MS, 1),
         )
+        self.tend_drains()  # there is room for the next
 
     def replayed(self, size_bytes: int) -> None:
         self.moves.replayed_bytes += size_bytes

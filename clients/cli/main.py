@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 
+from clients.cli.operators import OperatorRefused, ask_to_drain, ask_to_move
 from clients.conversation import CallResult, speak_and_listen
 from clients.realtime import RATE_HZ, CallFailed, connect
 from clients.wav_files import AudioFileError, read_wav, write_wav
@@ -86,6 +87,38 @@ def call(
         print(f"switchboard call: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
     console.print(f"[dim]agent's audio: {output} ({len(result.agent_samples) / RATE_HZ:.1f} s)[/dim]")
+
+
+_OPERATOR = typer.Option("--operator", help="the balancer's operator port", envvar="SWITCHBOARD_OPERATOR")
+
+
+@app.command()
+def drain(
+    runtime_id: Annotated[str, typer.Argument(metavar="RUNTIME", help="id of an enrolled runtime")],
+    operator: Annotated[str, _OPERATOR] = "http://127.0.0.1:8081",
+) -> None:
+    """Ask a runtime to leave: it takes nothing new, its calls go on at others, and its process ends when it is empty."""
+    try:
+        ask_to_drain(operator, runtime_id)
+    except OperatorRefused as error:
+        print(f"switchboard drain: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print(f"{runtime_id} was asked to leave")
+
+
+@app.command()
+def move(
+    session_id: Annotated[str, typer.Argument(metavar="SESSION", help="id of a live call")],
+    to: Annotated[str, typer.Option(help="the runtime it is to go to; empty: any other")] = "",
+    operator: Annotated[str, _OPERATOR] = "http://127.0.0.1:8081",
+) -> None:
+    """Move a live call to another runtime, in the middle of whatever is said; its caller notices nothing."""
+    try:
+        ask_to_move(operator, session_id, to)
+    except OperatorRefused as error:
+        print(f"switchboard move: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print(f"{session_id} moves")
 
 
 async def _call(

@@ -102,7 +102,15 @@ async def serve(address: str) -> None:
     names = iter(range(10**9))
     log = make_logger(sys.stderr, "error")
     front = FrontServer(
-        placer, lambda: True, FrontRule(), clock, SeededRng(1), lambda: f"bench-{next(names)}", log, BalancerMetrics(clock)
+        placer,
+        lambda: True,
+        FrontRule(),
+        clock,
+        SeededRng(1),
+        lambda: f"bench-{next(names)}",
+        log,
+        BalancerMetrics(clock),
+        lambda *_: False,
     )
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

@@ -114,3 +114,26 @@ async def test_the_page_needs_nothing_from_outside() -> None:
     assert not re.search(r"(src|href)=\"(?!data:)", PAGE)
     assert "http://" not in PAGE
     assert "https://" not in PAGE
+
+
+async def test_a_runtime_is_asked_to_leave_and_a_call_to_move_only_if_they_are_there() -> None:
+    runtime = FakeRuntime("r1")
+    json_type = {"content-type": "application/json"}
+    async with operated(runtime) as (service, http), connect(service.url + "?session_id=call-1"):
+        simple = await http.post("/v1/runtimes/r1/drain")
+        assert (simple.status_code, simple.json()["error"]["code"]) == (415, "unsupported_media_type")
+        for unknown in ("r2", "R%201"):
+            answer = await http.post(f"/v1/runtimes/{unknown}/drain", headers=json_type)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown_runtime")
+        assert runtime.asked_to_drain == 0
+        assert (await http.post("/v1/runtimes/r1/drain", headers=json_type)).status_code == 202
+        await until(lambda: runtime.asked_to_drain == 1)
+        for body, status, words in (
+            (b"", 409, "does not speak asides"), (b'{"to": "r2"}', 409, "does not speak asides"),
+            (b'{"to": "R 2"}', 400, "RUNTIME_ID"), (b'{"from": "r1"}', 400, "RUNTIME_ID"), (b"{", 400, "RUNTIME_ID"),
+        ):  # fmt: skip
+            answer = await http.post("/v1/calls/call-1/move", content=body, headers=json_type)
+            assert (answer.status_code, words in answer.json()["error"]["message"]) == (status, True)
+        gone = await http.post("/v1/calls/call-2/move", headers=json_type)
+        assert (gone.status_code, gone.json()["error"]["message"]) == (409, "no such call is relayed here")
+        assert (await http.post("/v1/calls/call-1/move")).status_code == 415

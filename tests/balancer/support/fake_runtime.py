@@ -49,6 +49,7 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
     extensions: tuple[ServerExtensionFactory, ...] = ()
     """WebSocket extensions that it agrees to."""
     sequence: int = 0
+    asked_to_drain: int = 0
     ledger_version: int = 0
     started: int = 0
     moved_in: int = 0
@@ -263,7 +264,10 @@ class FakeRuntime(placement_pb2_grpc.PlacementServicer, load_pb2_grpc.LoadReport
             try:
                 async with self.writing:
                     await call.write(registry_pb2.EnrollRequest(heartbeat=registry_pb2.Heartbeat(sequence=number)))
-                await call.read()
+                answer = await call.read()
+                while isinstance(answer, registry_pb2.EnrollResponse) and answer.HasField("drain"):
+                    self.asked_to_drain += 1
+                    answer = await call.read()
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
                 return  # the balancer ended the stream
             await anyio.sleep(0.05)
