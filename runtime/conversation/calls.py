@@ -11,7 +11,15 @@ from structlog.typing import FilteringBoundLogger
 
 from runtime.conversation.conversation import Conversation
 from runtime.conversation.intent_memory import IntentMemory
-from runtime.conversation.ports import CallLink, ConversationLimits, IntentStore, Interruption, ResumeTokens, TurnLatency
+from runtime.conversation.ports import (
+    CallLink,
+    ConversationLimits,
+    IntentStore,
+    Interruption,
+    ResumeTokens,
+    SessionIntents,
+    TurnLatency,
+)
 from runtime.conversation.resumption import KeptMessage
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import SessionOpened
@@ -104,7 +112,7 @@ class Calls:
         meter: CallsMeter,
         saturation: Callable[[], Saturation],
         log: FilteringBoundLogger,
-        intents: IntentStore | None = None,
+        intents: SessionIntents | None = None,
         resume_tokens: ResumeTokens | None = None,
     ) -> None:
         self._resume_tokens = resume_tokens
@@ -159,7 +167,7 @@ class Calls:
         """Holds the conversation until the session ends, and answers why; None: it goes on elsewhere. The leg is out of the
         ledger when this returns."""
         log = self._log.bind(session_id=leg.session_id, epoch=leg.epoch)
-        call = _Call(leg, self._ledger, self._clock, self._meter, log)
+        call = _Call(leg, self._ledger, self._clock, self._meter, self._intents, log)
         try:
             conversation = Conversation(
                 leg.session_id,
@@ -230,11 +238,14 @@ class Calls:
 class _Call:
     """Hears one conversation and keeps its leg."""
 
-    def __init__(self, leg: Leg, ledger: Ledger, clock: Clock, meter: CallsMeter, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self, leg: Leg, ledger: Ledger, clock: Clock, meter: CallsMeter, intents: SessionIntents, log: FilteringBoundLogger
+    ) -> None:
         self._leg = leg
         self._ledger = ledger
         self._clock = clock
         self._meter = meter
+        self._intents = intents
         self._log = log
 
     def started(self) -> bool:
@@ -252,6 +263,7 @@ class _Call:
         was_started = self._leg.started_at_ns > 0
         if not self._ledger.end(self._leg, reason):
             return
+        self._intents.forget(self._leg.session_id)
         if was_started:
             length_s = (self._clock.now_ns() - self._leg.started_at_ns) / NS_PER_S
             self._meter.session_ended(reason)

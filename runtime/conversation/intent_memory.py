@@ -10,7 +10,7 @@ __all__ = ["IntentMemory"]
 
 
 class IntentMemory:
-    """Holds the latest `limit` intents over all sessions, and their sessions' newest epochs; the oldest go first."""
+    """Holds the latest `limit` intents over all sessions that run, and their sessions' newest epochs; the oldest go first."""
 
     def __init__(self, limit: int = 10_000) -> None:
         if limit < 1:
@@ -33,6 +33,12 @@ class IntentMemory:
         """As the port."""
         self._check(intent)
         self._keep(intent, outcome)
+
+    def forget(self, session_id: str) -> None:
+        """As the port."""
+        self._epochs.pop(session_id, None)
+        for key in [key for key, (intent, _) in self._intents.items() if intent.session_id == session_id]:
+            del self._intents[key]
 
     def _check(self, intent: Intent) -> None:
         newest = self._epochs.get(intent.session_id, 0)

@@ -29,6 +29,7 @@ __all__ = [
     "LinkClosed",
     "Message",
     "ResumeTokens",
+    "SessionIntents",
     "Stage",
     "TurnLatency",
 ]
@@ -145,6 +146,14 @@ class IntentStore(Protocol):
         ...
 
     async def finish(self, intent: Intent, outcome: IntentOutcome) -> None: ...
+
+
+class SessionIntents(IntentStore, Protocol):
+    """An intent store of one process, which is told when a session is over."""
+
+    def forget(self, session_id: str) -> None:
+        """The session has ended: a later one of the same name shares nothing with it."""
+        ...
 
 
 class ResumeTokens(Protocol):

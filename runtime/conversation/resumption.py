@@ -82,6 +82,7 @@ def _captured(turns: TurnTaker, now_ns: int) -> TurnsState:
         silent_caller=turns.silent_caller.state,
         hangs_up=turns.speaker.hangs_up,
         client_tools=turns.speaker.client_tools.state,
+        key_stem=turns.speaker.key_stem,
     )
 
 
@@ -134,6 +135,7 @@ async def resume(turns: TurnTaker, checkpoint: Checkpoint, audio: Sequence[KeptM
         of = state.reply.answered
         answered = Answered(utterance(of.utterance), of.item_id, of.previous_item_id, dict(of.memory))
     numbers = (state.generation, state.turn)
+    turns.speaker.key_stem = state.key_stem or checkpoint.session_id
     turns.speaker.restore(numbers, state.memory, checkpoint.settings, state.reply, answered, state.last_reply)
     turns.speaker.hangs_up = state.hangs_up
     turns.speaker.client_tools.go_on(state.client_tools)

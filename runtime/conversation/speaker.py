@@ -51,6 +51,7 @@ class Speaker:
         hangs_up: the agent has said its goodbye; the call ends when that was heard.
         memory: the agent's notes on this call.
         client_tools: where the client's answers to tool calls go.
+        key_stem: what the idempotency keys of its tools begin with: the session's name and its beginning, since names come again.
         on_first_audio, on_finished: told on the event loop; the first before the frame leaves, the second when all has left.
     """
 
@@ -67,6 +68,7 @@ class Speaker:
         self.hangs_up = False
         self.memory: dict[str, Json] = {}
         self.client_tools = ClientTools()
+        self.key_stem = f"{parts.session_id}:{parts.clock.now_ns():x}"
         self._parts = parts
         self._context = context
         self._items = items
@@ -280,6 +282,7 @@ class Speaker:
             self.client_tools,
             parts.session_id,
             parts.epoch,
+            self.key_stem,
             self._turn,
             generation,
             parts.intents,

@@ -20,7 +20,8 @@ __all__ = ["ToolRunner"]
 class ToolRunner:
     """The tools of one reply.
 
-    The idempotency key is `session:turn:n`: the same for the n-th tool of the same turn, wherever it is tried again. The intent
+    The idempotency key is `stem:turn:n`: the same for the n-th tool of the same turn, wherever it is tried again, and no other
+    session's, not even of one that has the same name: `key_stem` is a session's own. The intent
     is stored before a tool runs and its outcome before that is spoken of. A tool that is not declared idempotent is never run
     twice under one key: where its outcome was not recorded, it fails with an unknown outcome, and the agent says so.
 
@@ -35,6 +36,7 @@ class ToolRunner:
         client_tools: ClientTools,
         session_id: str,
         epoch: int,
+        key_stem: str,
         turn: int,
         generation: int,
         intents: IntentStore,
@@ -46,7 +48,7 @@ class ToolRunner:
         self._client_tools = client_tools
         self._session_id = session_id
         self._epoch = epoch
-        self._prefix = f"{session_id}:{turn}"
+        self._prefix = f"{key_stem}:{turn}"
         self._generation = generation
         self._intents = intents
         self._gate = gate

@@ -175,6 +175,8 @@ class TurnsState:
     hangs_up: bool = False
     """The agent has said its goodbye; the call ends when it was heard."""
     client_tools: ClientToolsState = field(default_factory=lambda: ClientToolsState((), ()))
+    key_stem: str = ""
+    """What the idempotency keys of its tools begin with; empty: the session's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class Intent:
 
     Attributes:
         session_id, epoch: whose, and in which leg of it.
-        key: the idempotency key, `session:turn:n`: the n-th tool of a turn, wherever and whenever it is tried.
+        key: the idempotency key, `session:beginning:turn:n`: the n-th tool of a turn, wherever and whenever it is tried.
         tool: its name.
         arguments_json: what it is asked to do. The same key with other arguments is another intent, and replaces the first.
     """

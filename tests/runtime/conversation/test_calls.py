@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -14,8 +15,9 @@ from runtime.app.settings import RuntimeSettings
 from runtime.app.wiring import Parts, wire
 from runtime.conversation.ports import CallLink, Message
 from runtime.dialogue import agent_events as ev
-from runtime.dialogue.agent import Turn
+from runtime.dialogue.agent import Json, Turn
 from runtime.dialogue.caller_events import ClearAudio, Goodbye, RequestReply, SayText
+from runtime.dialogue.intents import Intent, IntentState
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.engines.errors import EngineBusy, EngineClosed
 from runtime.engines.ports import Samples, VoiceActivityStream
@@ -23,7 +25,7 @@ from runtime.engines.synthetic import EnergyVad, ToneSynthesizer, synthetic_engi
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import Leg
-from tests.support.call_parts import ScriptedAgent, ScriptedLink
+from tests.support.call_parts import ScriptedAgent, ScriptedLink, tool
 from tests.support.local_runtime import until
 
 pytestmark = pytest.mark.anyio
@@ -191,3 +193,46 @@ async def test_an_agent_is_told_nothing_of_a_caller_that_does_not_read() -> None
         await link.do(SayText("hello"), RequestReply())
     link.close()
     assert "agent failed" not in house.log.getvalue()
+
+
+async def test_two_sessions_of_one_name_share_no_tool(link: ScriptedLink) -> None:
+    runs: list[str] = []
+
+    async def book(_: Mapping[str, Json], key: str) -> Json:
+        runs.append(key)
+        if len(runs) == 1:
+            await anyio.sleep_forever()
+        return len(runs)
+
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        yield f"Table {await turn.call_tool('book', {})}."
+
+    house = _House()
+    house.parts.calls._agents = {"scripted": ScriptedAgent(answer, [tool("book", book)])}
+    async with anyio.create_task_group() as group:
+        group.start_soon(house.serve, house.attached("alice"), link)
+        await link.do(RequestReply())
+        await until(lambda: len(runs) == 1)
+        await link.do(Goodbye())
+    again = ScriptedLink()
+    async with anyio.create_task_group() as group:
+        group.start_soon(house.serve, house.attached("alice"), again)
+        await again.do(RequestReply())
+        assert (await again.until(ev.ReplyDone)).text == "Table 2."
+        await again.do(Goodbye())
+    again.close()
+    assert len(set(runs)) == 2  # what takes the keys elsewhere must not take the second call for the first
+
+
+async def test_what_a_session_s_tools_did_is_forgotten_with_it(link: ScriptedLink) -> None:
+    house = _House()
+    intents = house.parts.calls._intents
+    intent = Intent("alice", 3, "alice:1:1:1", "book", "{}")
+    await intents.begin(intent)
+    async with anyio.create_task_group() as group:
+        group.start_soon(house.serve, house.attached("alice"), link)
+        await link.do(ClearAudio())
+        await until(lambda: house.parts.ledger.active == 1)
+        assert (await intents.begin(intent)).state is IntentState.UNKNOWN  # as long as the session lives
+        await link.do(Goodbye())
+    assert (await intents.begin(replace(intent, epoch=1))).state is IntentState.FRESH

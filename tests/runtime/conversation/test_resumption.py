@@ -240,7 +240,7 @@ async def test_an_agent_that_was_writing_goes_on_and_no_tool_runs_twice(says_the
         group.start_soon(second.conversation.run, second.link, None)
         done = await second.link.until(ev.ReplyDone)
         group.cancel_scope.cancel()
-    assert runs == ["s:1:1"]
+    assert runs == [f"{checkpoint.turns.key_stem}:1:1"]  # in both processes
     assert done.text == ("Table 1 is yours. Come at eight." if says_the_same else "Table 1 is yours. ")
     assert "".join(text.delta for text in second.link.of(ev.ReplyText)) == ("Come at eight." if says_the_same else "")
     assert not second.link.of(ev.ToolStarted)

@@ -32,7 +32,7 @@ class _Bench:
         self.client_tools = ClientTools()
         self.client_tools.declared = {"look_up": ClientTool("look_up")}
         self.run = ToolRunner(
-            tools, self.client_tools, "s", epoch, turn, 3, intents, ActGate(), self.events.append, self.faults.append
+            tools, self.client_tools, "s", epoch, "s", turn, 3, intents, ActGate(), self.events.append, self.faults.append
         )
 
     @property
