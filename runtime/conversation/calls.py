@@ -91,12 +91,8 @@ class Continuity(Protocol):
 class Calls:
     """The one owner of this process's conversations.
 
-    Order for a caller: `reserve` (or a ticket from elsewhere), `attach` once its handshake is complete, then `serve`.
-
-    Attributes:
-        state: the runtime's; the application moves it on.
-
-    Without `resume_tokens` no caller is offered to come back.
+    Order for a caller: `reserve` (or a ticket from elsewhere), `attach` once its handshake is complete, then `serve`. Without
+    `resume_tokens` no caller is offered to come back. Attribute `state`: the runtime's; the application moves it on.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from runtime.conversation.transcripts import Transcript
 from runtime.conversation.turn_clock import TurnClock
-from runtime.dialogue.caller_events import RequestReply
+from runtime.dialogue.wishes import Wish
 
 __all__ = ["Commit", "Commits"]
 
@@ -20,7 +20,7 @@ class Commit:
     item_id: str
     previous_item_id: str
     clock: TurnClock
-    wish: RequestReply | None
+    wish: Wish | None
 
 
 class Commits:
@@ -40,11 +40,9 @@ class Commits:
     def add(self, commit: Commit) -> None:
         self._open.append(commit)
 
-    def take(self, transcript: Transcript) -> Commit:
-        """The commit whose words these are; it is no longer open."""
-        (commit,) = [commit for commit in self._open if commit.transcript is transcript]
-        self._open.remove(commit)
-        return commit
+    def take_done(self) -> Commit | None:
+        """The oldest, once its words are there; it is no longer open. Words that come early wait for those before them."""
+        return self._open.pop(0) if self._open and self._open[0].transcript.is_done else None
 
     def withdraw(self) -> Commit:
         """The last one was no turn of its own: what is on its way for it is dropped."""

@@ -338,7 +338,7 @@ class Conversation:
                 self._turns.clear()
                 self.emit(InputCleared())
             case SayText():
-                self._turns.items.add(event)
+                self._turns.add_text(event)
             case DeleteItem():
                 self._turns.items.delete(event)
             case RequestReply():
@@ -360,6 +360,7 @@ class Conversation:
                 self.emit(SoftError(code, message, event_id, parameter))
             case Goodbye(after_reply):
                 if after_reply:
+                    self._turns.end_input()
                     self._stands.set()  # nothing else is obeyed any more
                     await self._turns.wait_until_quiet()
                     await self._outbox.wait_until_taken()

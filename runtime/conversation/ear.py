@@ -83,6 +83,7 @@ class Ear:
     def __init__(self, vad: VoiceActivityDetector, settings: SessionSettings, clock: Clock) -> None:
         self._stream = vad.open_stream()
         self._clock = clock
+        self._vad: ServerVad | None = None
         self.endpointer = Endpointer(_NO_VAD, _FRAME_MS)
         self._frames: deque[Samples] = deque()
         self._arrivals_ns: deque[int] = deque(maxlen=_ONSET_FRAMES)
@@ -97,6 +98,8 @@ class Ear:
         self.configure(settings)
 
     def configure(self, settings: SessionSettings) -> None:
+        if self._vad is not None and settings.turn_detection is None:
+            self.endpointer.forget()  # what is being said is audio to commit, and no turn that could end by itself
         self._vad = settings.turn_detection
         self.endpointer.configure(self._vad or _NO_VAD)
         self._prefix_frames = round((self._vad or _NO_VAD).prefix_padding_ms / _FRAME_MS)
@@ -146,6 +149,7 @@ class Ear:
         if self._vad is None:
             if len(self._frames) > _LONGEST_FRAMES:
                 self._frames.popleft()
+            self.endpointer.pass_over()
             return None
         with suppress(EngineBusy):  # then the last belief holds for one more frame: better than a call that ends
             self._belief = await self._stream.speech_ratio(frame)

@@ -27,13 +27,14 @@ APOLOGY: Final = "I am sorry, something went wrong on my side. Please say that a
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Why and how the agent was asked. `memory`: its notes as they were then."""
+    """Why and how the agent was asked. `memory`: its notes as they were then; `newest`: the number of what was said last."""
 
     cause: TurnCause
     silences: int
     has_words: bool
     wish: RequestReply
     memory: dict[str, Json]
+    newest: int
 
 
 class _SaysSomethingElse(Exception):
@@ -83,6 +84,7 @@ class Reply:
         self.is_speaking = False
         self.is_written = False
         self.is_sent = False
+        self._was_cut = False
         self._known = ""
         self.scope = anyio.CancelScope()
         self.tools = tools
@@ -105,8 +107,8 @@ class Reply:
         """As `Turn.transfer`."""
         self.transfers_to = target
 
-    def state(self, answered: AnsweredState | None) -> ReplyState:
-        """What `go_on` goes on from."""
+    def state(self, answered: AnsweredState | None, said_before: int) -> ReplyState:
+        """What `go_on` goes on from. `said_before`: how many entries of the history had been there when it began."""
         pieces, frames, heard_ms = self.mouth.state
         rest, is_first = self._cutter.state
         return ReplyState(
@@ -132,6 +134,8 @@ class Reply:
             ends_call=self.ends_call,
             transfers_to=self.transfers_to,
             answered=answered,
+            is_sent=self.is_sent,
+            said_before=said_before,
         )
 
     def go_on(self, state: ReplyState) -> None:
@@ -141,6 +145,7 @@ class Reply:
         or where it says something else, ends with it. Its tools' outcomes are known, so none is run twice.
         """
         self.text, self.is_written, self.has_failed = state.text, state.is_written, state.has_failed
+        self.is_sent = state.is_sent
         self.ends_call, self.transfers_to = state.ends_call, state.transfers_to
         self.is_speaking = state.sent_frames > 0
         self._known = "" if state.is_written else state.text
@@ -152,6 +157,11 @@ class Reply:
         """What of the text was heard when `heard_ms` of the audio were played; all of it, as the agent wrote it, if all was."""
         return self.text if self.is_sent and heard_ms >= self.mouth.sent_ms else self.mouth.heard_text(heard_ms)
 
+    @property
+    def said(self) -> tuple[str, bool]:
+        """Of a reply that is over: what of it was said, and whether that is all."""
+        return (self.text, True) if self.is_sent else (self.mouth.heard_text(self.mouth.sent_ms), False)
+
     async def run(self, agent: Agent, turn: Turn, finished: Callable[[], Awaitable[None]]) -> None:
         """Speaks the whole answer, then awaits `finished`; returns at once when `scope` is cancelled."""
         with self.scope:
@@ -159,9 +169,9 @@ class Reply:
                 await self._speak(agent, turn)
             except* EngineBusy:
                 # Nobody could say it. The call goes on: the caller is told that this reply ended, and may ask again.
-                self.has_failed = True
+                self.has_failed = self._was_cut = True
                 self._emit(SoftError("engine_busy", "the synthesiser has too much to do; please ask again"))
-            self.is_sent = True
+            self.is_sent = not self._was_cut
             await finished()
 
     async def _speak(self, agent: Agent, turn: Turn) -> None:

@@ -28,7 +28,8 @@ from runtime.dialogue.checkpoint import (
     WaitingEvent,
 )
 from runtime.dialogue.silent_caller import SilentCaller
-from runtime.dialogue.turn_table import Floor
+from runtime.dialogue.turn_table import UNPROVEN
+from runtime.dialogue.wishes import Wish
 from runtime.engines.ports import VAD_FRAME_SAMPLES
 from runtime.primitives.clock import NS_PER_MS
 
@@ -74,15 +75,16 @@ def _captured(turns: TurnTaker, now_ns: int) -> TurnsState:
         generation=turns.speaker.state[0],
         turn=turns.speaker.state[1],
         ear=turns.ear.state,
-        commits=tuple(_commit_state(commit, now_ns) for commit in turns.commits),
-        reply=None if reply is None else _reply_state(reply, turns.speaker.is_reversible, now_ns),
-        last_reply=None if last is None else _reply_state(last, False, now_ns),
+        commits=tuple(_commit_state(commit, now_ns) for commit in turns.answers.commits),
+        reply=None if reply is None else _reply_state(reply, turns, turns.speaker.is_reversible, now_ns),
+        last_reply=None if last is None else _reply_state(last, turns, False, now_ns),
         onset=None if onset is None else OnsetState(onset.media_time_ms, onset.frame, (now_ns - onset.began_ns) // NS_PER_MS),
         held_turn=None if turns.held_turn is None else _utterance_state(turns.held_turn, now_ns),
         silent_caller=turns.silent_caller.state,
-        hangs_up=turns.speaker.hangs_up,
+        hangs_up=turns.speaker.farewell.is_said,
         client_tools=turns.speaker.client_tools.state,
         key_stem=turns.speaker.key_stem,
+        waiting_wish=turns.answers.waiting,
     )
 
 
@@ -127,8 +129,9 @@ async def resume(turns: TurnTaker, checkpoint: Checkpoint, audio: Sequence[KeptM
     for commit in state.commits:
         spoken = utterance(commit.utterance)
         clock = TurnClock(spoken.voiced_until_ns, now_ns - commit.decided_age_ms * NS_PER_MS)
-        turns.commits.add(
-            Commit(turns.transcriber.committed(spoken), commit.item_id, commit.previous_item_id, clock, commit.wish)
+        wish = commit.due or (None if commit.wish is None else Wish(commit.wish))
+        turns.answers.commits.add(
+            Commit(turns.transcriber.committed(spoken), commit.item_id, commit.previous_item_id, clock, wish)
         )
     answered = None
     if state.reply is not None and state.reply.answered is not None:
@@ -137,9 +140,10 @@ async def resume(turns: TurnTaker, checkpoint: Checkpoint, audio: Sequence[KeptM
     numbers = (state.generation, state.turn)
     turns.speaker.key_stem = state.key_stem or checkpoint.session_id
     turns.speaker.restore(numbers, state.memory, checkpoint.settings, state.reply, answered, state.last_reply)
-    turns.speaker.hangs_up = state.hangs_up
+    turns.speaker.farewell.is_said = state.hangs_up
+    turns.answers.waiting = state.waiting_wish
     turns.speaker.client_tools.go_on(state.client_tools)
-    if state.floor is Floor.INTERRUPTED and turns.speaker.reply is not None:
+    if state.floor in UNPROVEN and turns.speaker.reply is not None:
         turns.speaker.reply.mouth.hold()
 
 
@@ -154,13 +158,14 @@ def _commit_state(commit: Commit, now_ns: int) -> CommitState:
         commit.item_id,
         commit.previous_item_id,
         (now_ns - commit.clock.decided_ns) // NS_PER_MS,
+        None if commit.wish is None else commit.wish.request,
         commit.wish,
     )
 
 
-def _reply_state(reply: Reply, is_reversible: bool, now_ns: int) -> ReplyState:
+def _reply_state(reply: Reply, turns: TurnTaker, is_reversible: bool, now_ns: int) -> ReplyState:
     answered = None
     if is_reversible and reply.answered is not None:
         of = reply.answered
         answered = AnsweredState(_utterance_state(of.utterance, now_ns), of.item_id, of.previous_item_id, of.memory)
-    return reply.state(answered)
+    return reply.state(answered, len(turns.context.up_to(reply.asked.newest)))

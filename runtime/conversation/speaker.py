@@ -6,10 +6,9 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import anyio
-
 from runtime.conversation.client_tools import ClientTools
 from runtime.conversation.ear import Onset
+from runtime.conversation.farewell import Farewell
 from runtime.conversation.mouth import Mouth
 from runtime.conversation.mute_mouth import MuteMouth
 from runtime.conversation.ports import CallParts
@@ -34,7 +33,6 @@ from runtime.dialogue.context import Context
 from runtime.dialogue.items import Items
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.clock import NS_PER_MS
-from runtime.primitives.reasons import EndReason
 
 __all__ = ["REVERSIBLE_MS", "Speaker"]
 
@@ -48,7 +46,7 @@ class Speaker:
     Attributes:
         reply: the running one, or None.
         last: the one before, or None.
-        hangs_up: the agent has said its goodbye; the call ends when that was heard.
+        farewell: the end of the call, once the agent has said goodbye.
         memory: the agent's notes on this call.
         client_tools: where the client's answers to tool calls go.
         key_stem: what the idempotency keys of its tools begin with: the session's name and its beginning, since names come again.
@@ -60,12 +58,13 @@ class Speaker:
         parts: CallParts,
         context: Context,
         items: Items,
+        farewell: Farewell,
         on_first_audio: Callable[[], None],
         on_finished: Callable[[], None],
     ) -> None:
         self.reply: Reply | None = None
         self.last: Reply | None = None
-        self.hangs_up = False
+        self.farewell = farewell
         self.memory: dict[str, Json] = {}
         self.client_tools = ClientTools()
         self.key_stem = f"{parts.session_id}:{parts.clock.now_ns():x}"
@@ -89,25 +88,35 @@ class Speaker:
         silences: int = 0,
     ) -> None:
         """Begins a reply to the newest words of the history, or to none."""
+        self.farewell.take_back()
         self._generation += 1
         self._turn += 1
         self.client_tools.begin()
         said = self._context.history
         has_words = has_words and bool(said) and said[-1].role is Role.CALLER
-        asked = Asked(cause, silences, has_words, wish, copy.deepcopy(self.memory))
+        asked = Asked(cause, silences, has_words, wish, copy.deepcopy(self.memory), self._context.newest)
         speaks = settings.speaks if wish.speaks is None else wish.speaks
         reply = self._make(settings, clock, answered, asked, self._generation, *self._items.add(), speaks=speaks)
         self.reply = reply
         self._parts.stage.emit(ReplyStarted(reply.generation, reply.item_id, reply.previous_item_id, speaks, wish.metadata))
         self.start(settings)
 
+    def decline(self, request: RequestReply) -> None:
+        """A reply that was asked for is not wanted any more: it begins and ends at once."""
+        self._generation += 1
+        item_id, previous = self._items.add()
+        self._items.withdraw(item_id, previous)
+        self._parts.stage.emit(ReplyStarted(self._generation, item_id, previous, request.speaks is not False, request.metadata))
+        self._parts.stage.emit(ReplyDone(self._generation, ReplyStatus.CANCELLED, "", 0))
+
     def start(self, settings: SessionSettings) -> None:
         """Lets the reply run, or run on."""
         reply = self._running()
-        asked, said = reply.asked, self._context.history
+        asked, said = reply.asked, self._context.up_to(reply.asked.newest)
+        has_words = asked.has_words and bool(said)
         turn = Turn(
-            text=said[-1].text if asked.has_words else "",
-            history=said[:-1] if asked.has_words else said,
+            text=said[-1].text if has_words else "",
+            history=said[:-1] if has_words else said,
             memory=self.memory,
             call_tool=reply.call_tool,
             metadata=settings.metadata,
@@ -148,7 +157,8 @@ class Speaker:
                 self.memory = copy.deepcopy(self.reply.asked.memory)  # it is asked again
 
     def _made_again(self, settings: SessionSettings, state: ReplyState, answered: Answered | None) -> Reply:
-        asked = Asked(state.cause, state.silences, state.has_words, state.wish, dict(state.memory))
+        newest = self._context.newest if state.said_before is None else state.said_before
+        asked = Asked(state.cause, state.silences, state.has_words, state.wish, dict(state.memory), newest)
         now_ns = self._parts.clock.now_ns()
         clock = TurnClock(now_ns, now_ns, now_ns, now_ns)
         ids = (state.item_id, state.previous_item_id)
@@ -172,17 +182,20 @@ class Speaker:
             self.reply.mouth.catch_up(told_frames, silent_ms)
 
     def hold(self, onset: Onset) -> None:
-        """No frame leaves from now on; nothing is thrown away."""
+        """No frame leaves from now on; nothing is thrown away. Where none has left yet, there is nothing to tell."""
         reply = self._running()
         self._parts.stage.hold()
         reply.mouth.hold()
+        if not reply.is_speaking:
+            return
         self._parts.observer.interruption_measured((self._parts.clock.now_ns() - onset.began_ns) / NS_PER_MS)
         self._parts.stage.emit(OutputHeld(reply.generation))
 
     def resume(self) -> None:
         """Play-out goes on exactly where it was held."""
         reply = self._running()
-        self._parts.stage.emit(OutputResumed(reply.generation))
+        if reply.is_speaking:
+            self._parts.stage.emit(OutputResumed(reply.generation))
         self._parts.stage.release()
         reply.mouth.resume()
 
@@ -197,8 +210,9 @@ class Speaker:
         reply.scope.cancel()
         self._parts.observer.stale_dropped(self._parts.stage.fence(reply.generation))
         heard = reply.mouth.heard_text(reply.mouth.heard_ms())
-        if status is not ReplyStatus.WITHDRAWN:
-            self._context.agent_said(heard, is_complete=False, item_id=reply.item_id)
+        if status is not ReplyStatus.WITHDRAWN and (reply.is_speaking or heard):
+            # What nobody can have heard a part of was not said.
+            self._context.agent_said(heard, is_complete=False, item_id=reply.item_id, behind=reply.asked.newest)
         self._parts.stage.emit(Flush(reply.generation))
         announce()
         self._parts.stage.emit(ReplyDone(reply.generation, status, heard, reply.mouth.sent_ms))
@@ -242,7 +256,7 @@ class Speaker:
         if reply is self.reply:
             reply.mouth.acknowledge(played_ms)
         else:
-            self._context.correct_agent(reply.heard_text(min(max(0, played_ms), reply.mouth.sent_ms)))
+            self._context.correct_agent(reply.item_id, reply.heard_text(min(max(0, played_ms), reply.mouth.sent_ms)))
 
     def _running(self) -> Reply:
         assert self.reply is not None, "the table asks for this only where a reply runs"
@@ -299,9 +313,10 @@ class Speaker:
         self.reply = None
         self.last = reply
         self._parts.stage.release()  # a reply that failed while it was held has nothing more to say
-        self._context.agent_said(reply.text, is_complete=True, item_id=reply.item_id)
+        said, is_whole = reply.said
+        self._context.agent_said(said, is_complete=is_whole, item_id=reply.item_id, behind=reply.asked.newest)
         status = ReplyStatus.FAILED if reply.has_failed else ReplyStatus.COMPLETED
-        self._parts.stage.emit(ReplyDone(reply.generation, status, reply.text, reply.mouth.sent_ms))
+        self._parts.stage.emit(ReplyDone(reply.generation, status, said, reply.mouth.sent_ms))
         if reply.transfers_to:
             self._parts.stage.emit(TransferRequested(reply.transfers_to))
         if reply.ends_call:
@@ -310,14 +325,5 @@ class Speaker:
 
     def hang_up(self) -> None:
         """Ends the call when the last words have been heard; whoever speaks before that keeps the call."""
-        reply = self.last
-        assert reply is not None, "a goodbye was said"
-        self.hangs_up = True
-
-        async def wait() -> None:
-            await anyio.sleep(reply.mouth.left_s())
-            self.hangs_up = False
-            if self.last is reply and self.reply is None and self._context.history[-1].role is Role.AGENT:
-                self._parts.stage.end(EndReason.CLOSED_BY_AGENT)
-
-        self._parts.stage.start(wait)
+        assert self.last is not None, "a goodbye was said"
+        self.farewell.say(self.last.mouth.left_s())

@@ -5,22 +5,20 @@ All changes happen on the event loop between two awaits, so a decision is visibl
 
 from __future__ import annotations
 
-import copy
 from contextlib import suppress
 from typing import Final, assert_never
 
-from runtime.conversation.commits import Commit, Commits
+from runtime.conversation.answers import Answers
 from runtime.conversation.ear import Ear, GoesOn, HeardEvent, Onset, Pause, Utterance
+from runtime.conversation.farewell import Farewell
 from runtime.conversation.floor_keeper import FloorKeeper
 from runtime.conversation.hold_watch import HoldWatch
 from runtime.conversation.ports import CallParts, Interruption
-from runtime.conversation.reply import Answered
 from runtime.conversation.segments import SHORTEST_SAMPLES
 from runtime.conversation.speaker import Speaker
 from runtime.conversation.transcripts import Transcriber, Transcript
-from runtime.conversation.turn_clock import TurnClock
 from runtime.conversation.typed_items import TypedItems
-from runtime.dialogue.agent import TurnCause
+from runtime.dialogue.agent import Role, TurnCause
 from runtime.dialogue.agent_events import (
     InputCommitted,
     InputWithdrawn,
@@ -28,17 +26,16 @@ from runtime.dialogue.agent_events import (
     SoftError,
     SpeechStarted,
     SpeechStopped,
-    TranscriptFailed,
     TranscriptPartial,
-    TranscriptReady,
 )
-from runtime.dialogue.caller_events import RequestReply
+from runtime.dialogue.caller_events import RequestReply, SayText
 from runtime.dialogue.context import Context
 from runtime.dialogue.endpointing import OnsetRule
 from runtime.dialogue.items import Items
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.silent_caller import SilentCaller
-from runtime.dialogue.turn_table import Action, Floor, Happening
+from runtime.dialogue.turn_table import UNPROVEN, Action, Floor, Happening
+from runtime.dialogue.wishes import Wish
 from runtime.dialogue.words_hint import is_backchannel, silence_factor
 from runtime.engines.errors import EngineBusy
 
@@ -49,8 +46,6 @@ _PROOF_MS: Final = 608.0
 _FINISHED_RATIO: Final = 0.5
 _FINISHED_FACTOR: Final = 0.6
 """Of the silence, where a classifier takes the turn to be finished. It errs, so some silence is still asked for."""
-_SHORTEST_QUESTIONABLE_MS: Final = 1_000
-"""Without words, anything shorter is a cough or a click that no agent should ask about."""
 
 
 class TurnTaker:
@@ -60,7 +55,7 @@ class TurnTaker:
         items: what the client puts into the conversation and takes out of it.
         settings: the session's, as they are now.
         speaker: the agent's side.
-        ear, transcriber, commits: the caller's side: audio, words ahead of need, turns on their way to words.
+        ear, transcriber, answers: the caller's side: audio, words ahead of need, turns on their way to words and to replies.
         keeper, order, context: who has the floor, the order of items, and what was said.
         onset: speech that was not told to the client yet. held_turn: a turn over the reply, while its words decide.
     """
@@ -74,23 +69,34 @@ class TurnTaker:
         self.order = Items()
         self.items = TypedItems(self.order, self.context, parts.stage.emit)
         self.transcriber = Transcriber(parts.engines.recognizer, parts.stage, self._transcribed)
-        self.speaker = Speaker(parts, self.context, self.order, self._first_audio, self._reply_finished)
         self.keeper = FloorKeeper(parts.observer.speaking)
+        farewell = Farewell(parts.stage, self.keeper.wait_until_quiet)
+        self.speaker = Speaker(parts, self.context, self.order, farewell, self._first_audio, self._reply_finished)
+        self.answers = Answers(parts, self.context, self.speaker, self.keeper, lambda: self.settings, self._happen)
         self._hold_watch = HoldWatch(
-            lambda: self._floor is Floor.INTERRUPTED,
+            lambda: self._floor in UNPROVEN,
             lambda: self.ear.media_time_ms,
             self._nothing_was_said,
         )
-        self.commits = Commits()
         self.onset: Onset | None = None
         self.held_turn: Utterance | None = None
         self.silent_caller = SilentCaller()
         self.configure(settings)
 
     def configure(self, settings: SessionSettings) -> None:
+        """From now on these hold. Where turns are no longer detected, speech that is being heard is only audio to commit."""
         self.settings = settings
         self.speaker.client_tools.declared = {tool.name: tool for tool in settings.tools}
+        if settings.turn_detection is None:
+            self._listen_no_more()
         self.ear.configure(settings)
+
+    def _listen_no_more(self) -> None:
+        if self._floor in UNPROVEN:
+            self._happen(Happening.DISPROVEN)
+        elif self._floor in (Floor.HEARING, Floor.DECIDING):
+            self._happen(Happening.NO_WORDS)
+            self.answers.give()
 
     async def hear(self, pcm: bytes, ordinal: int = 0) -> None:
         """Takes more of the caller's audio, from its event with this ordinal."""
@@ -98,31 +104,32 @@ class TurnTaker:
             heard = await self.ear.hear(frame, self._onset_rule)
             if heard is not None:
                 self._heard(heard)
-            elif self._floor is Floor.INTERRUPTED and self.ear.endpointer.voiced_ms >= _PROOF_MS:
+            elif self._floor in UNPROVEN and self.ear.endpointer.voiced_ms >= _PROOF_MS:
                 self._happen(Happening.PROVEN)
             elif self._floor is Floor.LISTENING:
                 self._mind_silence()
 
     def go_on(self) -> None:
         """Lets everything run that ran in another process, after all state was put back."""
-        for commit in self.commits:
+        for commit in self.answers.commits:
             self.transcriber.begin(commit.transcript)
         if self.held_turn is not None:
             self.transcriber.listen_ahead(self.held_turn)
-        elif self.ear.endpointer.is_paused and self._floor in (Floor.DECIDING, Floor.INTERRUPTED):
+        elif self.ear.endpointer.is_paused and self._floor in (Floor.DECIDING, *UNPROVEN):
             self.transcriber.listen_ahead(self.ear.paused_utterance())
-        if self._floor is Floor.INTERRUPTED:
+        if self._floor in UNPROVEN:
             self._stage.hold()
             self._stage.start(self._hold_watch.run)
         if self.speaker.reply is not None:
             self.speaker.start(self.settings)
-        elif self.speaker.hangs_up:
+        elif self.speaker.farewell.is_said:
             self.speaker.hang_up()
 
     @property
     def is_quiet(self) -> bool:
         """Nobody speaks and nothing is being made."""
-        return self._floor is Floor.LISTENING and not self.commits and self.speaker.reply is None and not self.speaker.hangs_up
+        is_idle = self._floor is Floor.LISTENING and not self.answers.commits
+        return is_idle and self.speaker.reply is None and not self.speaker.farewell.is_said
 
     def commit(self, event_id: str) -> None:
         """The client says that what it appended is a turn."""
@@ -144,28 +151,38 @@ class TurnTaker:
         self.ear.clear()
         self.order.forget_open()
         self.held_turn = self.onset = None
-        if self._floor in (Floor.HEARING, Floor.DECIDING, Floor.INTERRUPTED):
+        if self._floor in (Floor.HEARING, Floor.DECIDING, *UNPROVEN):
             self._happen(Happening.NO_WORDS)
+            self.answers.give()
+
+    def add_text(self, said: SayText) -> None:
+        """An item of text joins the conversation; the caller's own words keep a call that the agent was about to end."""
+        self.items.add(said)
+        if said.role is Role.CALLER:
+            self.speaker.farewell.take_back()
 
     def take_keys(self, keys: str) -> None:
-        """An entry made on the caller's telephone: a turn of its own, where nobody else has the floor."""
+        """An entry made on the caller's telephone interrupts as speech does; it is answered with what is being said, or alone."""
+        if self._may_interrupt:
+            self._happen(Happening.KEYS)
         self.context.caller_said(keys)
-        if self._floor is Floor.LISTENING:
-            self._request(TurnCause.KEYS, RequestReply())
+        self.speaker.farewell.take_back()
+        self.answers.due(Wish(cause=TurnCause.KEYS, has_words=True))
 
-    def request_reply(self, wish: RequestReply) -> None:
-        if self._floor is Floor.TRANSCRIBING and self.commits:
-            self.commits.last.wish = wish  # the committed turn is answered as soon as its words are there
-        elif not self._request(TurnCause.TYPED, wish):
+    def request_reply(self, request: RequestReply) -> None:
+        if not self.answers.ask(request):
             text = "a reply is running or the caller is speaking; cancel it or wait"
-            self._stage.emit(SoftError("conversation_already_has_active_response", text, wish.event_id))
+            self._stage.emit(SoftError("conversation_already_has_active_response", text, request.event_id))
 
     async def wait_until_quiet(self) -> None:
         """Returns when nobody speaks and no reply is on its way."""
         await self.keeper.wait_until_quiet()
 
     def interrupt(self, event_id: str) -> None:
-        if self._happen(Happening.INTERRUPT) is Action.NOTHING_TO_CANCEL:
+        """The client wants no reply now: the one that runs ends, or the one that it asked for is not begun."""
+        if self._happen(Happening.INTERRUPT) is not Action.NOTHING_TO_CANCEL:
+            self._after_reply()
+        elif not self.answers.cancel():
             self._stage.emit(SoftError("response_cancel_not_active", "no reply is running", event_id))
 
     def _heard(self, heard: HeardEvent) -> None:
@@ -200,7 +217,7 @@ class TurnTaker:
     @property
     def _onset_rule(self) -> OnsetRule:
         """A hold can be undone, so it need not be sure; a reply that is taken back is made anew, so that must be."""
-        is_holdable = self._floor is Floor.SPEAKING and not self.speaker.is_reversible
+        is_holdable = self._floor is Floor.SPEAKING and self._may_interrupt and not self.speaker.is_reversible
         return OnsetRule.QUICK if is_holdable else OnsetRule.SURE
 
     @property
@@ -227,10 +244,12 @@ class TurnTaker:
                 self._withdraw(onset)
             case Action.RETRACT:
                 self._retract(onset, was)
-            case Action.HOLD:
+            case Action.HOLD | Action.DELAY:
                 self._hold(onset)
             case Action.RESUME:
                 self._resume()
+                if was is Floor.INTERRUPTED:
+                    self._parts.observer.interruption_settled(Interruption.RESUMED)
             case Action.BARGE_IN:
                 self.speaker.stop(ReplyStatus.INTERRUPTED, self._announce)
             case Action.CANCEL:
@@ -239,13 +258,14 @@ class TurnTaker:
                 pass
         if self._floor is Floor.HEARING:
             self._announce()
-        if was is Floor.INTERRUPTED and self._floor is Floor.HEARING:
-            self._parts.observer.interruption_settled(Interruption.STOPPED)
+        if was in UNPROVEN and self._floor is Floor.HEARING:
+            if was is Floor.INTERRUPTED:
+                self._parts.observer.interruption_settled(Interruption.STOPPED)
             self._admit()
         return action
 
     def _turn_over(self, utterance: Utterance) -> None:
-        if self._floor is Floor.INTERRUPTED:
+        if self._floor in UNPROVEN:
             self.held_turn = utterance
             self._happen(Happening.SILENCE)
             self.transcriber.listen_ahead(utterance)
@@ -254,21 +274,14 @@ class TurnTaker:
             self._stage.emit(SpeechStopped(self.order.open_id, utterance.media_time_ms, utterance.voiced_until_ms))
         item_id, previous = self.order.commit()
         self._stage.emit(InputCommitted(item_id, previous))
-        vad = self.settings.turn_detection
-        may_interrupt = self._may_interrupt
-        if may_interrupt:
+        if self._may_interrupt:
             self._happen(Happening.SILENCE)
-        clock = TurnClock(utterance.voiced_until_ns, self._parts.clock.now_ns())
-        transcript = self.transcriber.commit(utterance)
-        wants_reply = may_interrupt and vad is not None and vad.creates_response
-        self.commits.add(Commit(transcript, item_id, previous, clock, RequestReply() if wants_reply else None))
-        if transcript.is_done:
-            self._transcribed(transcript)
+        self.answers.expect(self.transcriber.commit(utterance), item_id, previous)
 
     def _transcribed(self, transcript: Transcript) -> None:
         if transcript.is_committed:
-            self._words(transcript)
-        elif self._floor is Floor.INTERRUPTED:
+            self.answers.words_came()
+        elif self._floor in UNPROVEN:
             # A recogniser with too much to do says nothing: then so short a word is no reason to fall silent.
             is_nothing = transcript.has_failed or is_backchannel(transcript.text or "")
             self._happen(Happening.DISPROVEN if is_nothing else Happening.PROVEN)
@@ -291,38 +304,9 @@ class TurnTaker:
 
         self._stage.start(classify)
 
-    def _words(self, transcript: Transcript) -> None:
-        commit = self.commits.take(transcript)
-        text, audio_ms = transcript.text, transcript.utterance.audio_ms
-        commit.clock.transcript_ns = self._parts.clock.now_ns()
-        if text is None:
-            self._stage.emit(TranscriptFailed(commit.item_id, "the recogniser has too much to do"))
-            self._stage.emit(SoftError("engine_busy", "the recogniser has too much to do; please say that again"))
-        else:
-            self._stage.emit(TranscriptReady(commit.item_id, text, audio_ms))
-        if text:
-            self.context.caller_said(text, commit.item_id)
-        if self.commits:
-            return  # a later turn has the floor
-        if text is None or commit.wish is None or not (text or audio_ms >= _SHORTEST_QUESTIONABLE_MS):
-            self._happen(Happening.NO_WORDS)
-        elif self._happen(Happening.WORDS) is Action.REPLY:
-            memory = copy.deepcopy(self.speaker.memory)
-            answered = Answered(transcript.utterance, commit.item_id, commit.previous_item_id, memory)
-            cause = TurnCause.SPOKEN
-            self.speaker.answer(self.settings, commit.clock, answered, commit.wish, cause=cause, has_words=bool(text))
-
-    def _request(self, cause: TurnCause, wish: RequestReply, silences: int = 0) -> bool:
-        if self._happen(Happening.REQUEST) is not Action.REPLY:
-            return False
-        now_ns = self._parts.clock.now_ns()
-        clock = TurnClock(now_ns, now_ns, now_ns)
-        self.speaker.answer(self.settings, clock, None, wish, cause=cause, has_words=not silences, silences=silences)
-        return True
-
     def _withdraw(self, onset: Onset | None) -> None:
-        if self.commits:
-            commit = self.commits.withdraw()
+        if self.answers.commits:
+            commit = self.answers.withdraw()
             self.order.withdraw(commit.item_id, commit.previous_item_id)
             self._join(commit.transcript.utterance, commit.item_id, onset, Floor.TRANSCRIBING)
 
@@ -348,7 +332,6 @@ class TurnTaker:
         self.onset = self.held_turn = None
         self.transcriber.drop()
         self.ear.dismiss()
-        self._parts.observer.interruption_settled(Interruption.RESUMED)
         self.speaker.resume()
 
     def _admit(self) -> None:
@@ -365,9 +348,21 @@ class TurnTaker:
     def _reply_finished(self) -> None:
         self.silent_caller.agent_finished(self.ear.media_time_ms + self._parts.limits.lead_ms)
         self._happen(Happening.FINISHED)
+        self._after_reply()
+
+    def _after_reply(self) -> None:
+        """Over a reply that nobody may interrupt the caller may have begun to speak, or have said something."""
+        if self._floor is not Floor.LISTENING:
+            return
+        if self.ear.is_hearing_speech:
+            self._happen(Happening.SPEECH)
+        elif self.answers.commits:
+            self._happen(Happening.SILENCE)
+        else:
+            self.answers.give()
 
     def _mind_silence(self) -> None:
         vad = self.settings.turn_detection
         silences = self.silent_caller.due(self.ear.media_time_ms, vad.idle_timeout_ms if vad is not None else 0)
-        if silences:
-            self._request(TurnCause.SILENCE, RequestReply(), silences)
+        if silences and not self.speaker.farewell.is_said:
+            self.answers.begin(Wish(cause=TurnCause.SILENCE), silences)

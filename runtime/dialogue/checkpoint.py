@@ -14,6 +14,7 @@ from runtime.dialogue.agent import Said, TurnCause
 from runtime.dialogue.caller_events import RequestReply, ToolOutput
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.turn_table import Floor
+from runtime.dialogue.wishes import Wish
 
 __all__ = [
     "CHECKPOINT_VERSION",
@@ -92,6 +93,8 @@ class CommitState:
     previous_item_id: str
     decided_age_ms: int
     wish: RequestReply | None
+    due: Wish | None = None
+    """What `wish` is part of; None where there is none, or in older checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,8 @@ class ReplyState:
         memory: the agent's notes as they were when it was asked.
         tools_told: how many tools were announced, and of how many the outcome.
         had_effects: a tool was begun that cannot be taken back.
+        is_sent: it is over, and all of it was sent.
+        said_before: how many entries of the history had been there when it began; None: all.
     """
 
     generation: int
@@ -147,6 +152,8 @@ class ReplyState:
     ends_call: bool
     transfers_to: str
     answered: AnsweredState | None
+    is_sent: bool = False
+    said_before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +184,8 @@ class TurnsState:
     client_tools: ClientToolsState = field(default_factory=lambda: ClientToolsState((), ()))
     key_stem: str = ""
     """What the idempotency keys of its tools begin with; empty: the session's name."""
+    waiting_wish: Wish | None = None
+    """A reply that is due and cannot begin yet."""
 
 
 @dataclass(frozen=True, slots=True)

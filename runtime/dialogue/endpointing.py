@@ -183,6 +183,10 @@ class Endpointer:
         if self._ended_at >= 0:
             self.pauses.was_cut_off((onset_frame - self._ended_at - 1) * self._frame_ms)
 
+    def pass_over(self) -> None:
+        """A frame came of which nobody wants to know whether it is voice."""
+        self._frame += 1
+
     def finish(self) -> TurnEnded | None:
         """The caller says the turn is over: ends open speech now."""
         return self._end() if self._is_speech else None
@@ -192,6 +196,7 @@ class Endpointer:
         self._is_speech = self._is_paused = False
         self._factor = 1.0
         self._row = 0
+        self._beliefs.clear()
 
     def silence_ms(self) -> float:
         """The silence that ends the turn as things stand."""

@@ -6,12 +6,15 @@
                           hearing <--proven-- interrupted <--speech----------------------------------------------------------'
                                                   '--disproven--> speaking
 
+    thinking --speech--> doubting --proven--> hearing
+                             '--disproven--> thinking
+
 Legend of the actions: LISTEN_AHEAD (the words so far are wanted, though the turn may go on); KEEP_LISTENING (they are not the
 whole turn: drop them); TRANSCRIBE the utterance, or take the words that are there already; REPLY to the turn; WITHDRAW an early
 commit (join its audio with what follows); RETRACT (the same, and the reply to it counts as never given); HOLD the output, keeping
-all of it; RESUME it where it stopped; BARGE_IN (stop the reply, flush, keep only what was heard); CANCEL (the same, on the
-client's wish); REFUSE (answer with an error: a reply is running); NOTHING_TO_CANCEL (answer with an error). Missing pairs change
-nothing.
+all of it; DELAY the first audio of a reply that goes on being made; RESUME what was held or delayed where it stopped; BARGE_IN
+(stop the reply, flush, keep only what was heard); CANCEL (the same, on the client's wish); REFUSE (answer with an error: a reply
+is running); NOTHING_TO_CANCEL (answer with an error). Missing pairs change nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["TURN_TABLE", "Action", "Floor", "Happening", "next_turn"]
+__all__ = ["TURN_TABLE", "UNPROVEN", "Action", "Floor", "Happening", "next_turn"]
 
 
 class Floor(StrEnum):
@@ -34,9 +37,15 @@ class Floor(StrEnum):
     """The turn is taken to be over; its words are on their way."""
     THINKING = "thinking"
     """A reply is being made; nothing of it was heard yet."""
+    DOUBTING = "doubting"
+    """The caller speaks while the reply is being made: its first audio waits until that proves to be more than a backchannel."""
     SPEAKING = "speaking"
     INTERRUPTED = "interrupted"
     """The caller speaks over the reply, which is held until that proves to be more than a backchannel."""
+
+
+UNPROVEN: Final = frozenset({Floor.DOUBTING, Floor.INTERRUPTED})
+"""The caller speaks beside a reply, and it is open whether that is to stop it."""
 
 
 class Happening(StrEnum):
@@ -59,7 +68,9 @@ class Happening(StrEnum):
     DISPROVEN = "disproven"
     """It was a backchannel or noise."""
     REQUEST = "request"
-    """The client asks for a reply."""
+    """The client asks for a reply, or one is due."""
+    KEYS = "keys"
+    """An entry was made on the caller's telephone."""
     FIRST_AUDIO = "first_audio"
     FINISHED = "finished"
     """The reply is complete, or has failed."""
@@ -76,6 +87,7 @@ class Action(StrEnum):
     WITHDRAW = "withdraw"
     RETRACT = "retract"
     HOLD = "hold"
+    DELAY = "delay"
     RESUME = "resume"
     BARGE_IN = "barge_in"
     CANCEL = "cancel"
@@ -84,7 +96,7 @@ class Action(StrEnum):
 
 
 _L, _H, _D, _T = Floor.LISTENING, Floor.HEARING, Floor.DECIDING, Floor.TRANSCRIBING
-_K, _S, _I = Floor.THINKING, Floor.SPEAKING, Floor.INTERRUPTED
+_K, _B, _S, _I = Floor.THINKING, Floor.DOUBTING, Floor.SPEAKING, Floor.INTERRUPTED
 
 TURN_TABLE: Final[Mapping[tuple[Floor, Happening], tuple[Floor, Action]]] = MappingProxyType(
     {
@@ -108,19 +120,32 @@ TURN_TABLE: Final[Mapping[tuple[Floor, Happening], tuple[Floor, Action]]] = Mapp
         (_T, Happening.NO_WORDS): (_L, Action.NONE),
         (_T, Happening.REQUEST): (_T, Action.REFUSE),
         (_T, Happening.INTERRUPT): (_T, Action.NOTHING_TO_CANCEL),
-        (_K, Happening.SPEECH): (_H, Action.BARGE_IN),
+        (_K, Happening.SPEECH): (_B, Action.DELAY),
         (_K, Happening.GOES_ON): (_H, Action.RETRACT),
         (_K, Happening.SILENCE): (_T, Action.BARGE_IN),
         (_K, Happening.FIRST_AUDIO): (_S, Action.NONE),
         (_K, Happening.FINISHED): (_L, Action.NONE),
         (_K, Happening.REQUEST): (_K, Action.REFUSE),
         (_K, Happening.INTERRUPT): (_L, Action.CANCEL),
+        (_K, Happening.KEYS): (_L, Action.BARGE_IN),
+        (_B, Happening.PAUSE): (_B, Action.LISTEN_AHEAD),
+        (_B, Happening.VOICE): (_B, Action.KEEP_LISTENING),
+        (_B, Happening.PROVEN): (_H, Action.BARGE_IN),
+        (_B, Happening.DISPROVEN): (_K, Action.RESUME),
+        (_B, Happening.SILENCE): (_B, Action.LISTEN_AHEAD),
+        (_B, Happening.NO_WORDS): (_K, Action.RESUME),
+        # A reply of text alone is told whole meanwhile.
+        (_B, Happening.FINISHED): (_H, Action.NONE),
+        (_B, Happening.REQUEST): (_B, Action.REFUSE),
+        (_B, Happening.INTERRUPT): (_H, Action.CANCEL),
+        (_B, Happening.KEYS): (_H, Action.BARGE_IN),
         (_S, Happening.SPEECH): (_I, Action.HOLD),
         (_S, Happening.GOES_ON): (_H, Action.RETRACT),
         (_S, Happening.SILENCE): (_T, Action.BARGE_IN),
         (_S, Happening.FINISHED): (_L, Action.NONE),
         (_S, Happening.REQUEST): (_S, Action.REFUSE),
         (_S, Happening.INTERRUPT): (_L, Action.CANCEL),
+        (_S, Happening.KEYS): (_L, Action.BARGE_IN),
         (_I, Happening.PAUSE): (_I, Action.LISTEN_AHEAD),
         (_I, Happening.VOICE): (_I, Action.KEEP_LISTENING),
         (_I, Happening.PROVEN): (_H, Action.BARGE_IN),
@@ -132,6 +157,7 @@ TURN_TABLE: Final[Mapping[tuple[Floor, Happening], tuple[Floor, Action]]] = Mapp
         (_I, Happening.FINISHED): (_H, Action.NONE),
         (_I, Happening.REQUEST): (_I, Action.REFUSE),
         (_I, Happening.INTERRUPT): (_H, Action.CANCEL),
+        (_I, Happening.KEYS): (_H, Action.BARGE_IN),
     }
 )
 

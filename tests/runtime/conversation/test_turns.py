@@ -8,10 +8,20 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from runtime.conversation.ports import Interruption
+from runtime.codec.checkpoint_message import KeptSession, decode_session, encode_session
+from runtime.conversation.ports import ConversationLimits, Interruption
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Json, Turn, TurnCause
-from runtime.dialogue.caller_events import Dtmf, Interrupt, ReportHeard
+from runtime.dialogue.caller_events import (
+    AppendAudio,
+    CommitAudio,
+    Configure,
+    Dtmf,
+    Interrupt,
+    ReportHeard,
+    RequestReply,
+    SayText,
+)
 from runtime.dialogue.session_settings import ServerVad
 from runtime.dialogue.turn_table import Floor
 from runtime.engines.ports import INPUT_RATE_HZ, Samples
@@ -19,7 +29,7 @@ from runtime.engines.synthetic import SettableRecognizer, ToneSynthesizer
 from runtime.primitives.reasons import EndReason
 from tests.support.call_parts import ScriptedAgent, noise, quiet, tool
 from tests.support.local_runtime import until
-from tests.support.sessions import SETTINGS, Session, session
+from tests.support.sessions import MANUAL, SETTINGS, Session, session
 
 pytestmark = pytest.mark.anyio
 
@@ -258,3 +268,104 @@ async def test_keys_are_a_turn() -> None:
         await call.link.until(ev.ReplyDone)
         assert [event.digit for event in call.link.of(ev.DtmfReceived)] == ["4", "2", "#"]
     assert (agent.turns[0].text, agent.turns[0].cause) == ("42", TurnCause.KEYS)
+
+
+@pytest.mark.parametrize("short", ["Mm-hmm.", ""])
+async def test_a_backchannel_or_noise_while_a_tool_runs_stops_nothing(short: str) -> None:  # requirement V2
+    may_finish, keys = anyio.Event(), []
+
+    async def book(_: Mapping[str, Json], key: str) -> Json:
+        keys.append(key)
+        await may_finish.wait()
+        return True
+
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        await turn.call_tool("book", {})
+        yield _ANSWER
+
+    async with session(ScriptedAgent(answer, [tool("book", book)]), recognizer=_hears(short), lead_ms=40) as call:
+        await call.link.do(*noise(0.8), *quiet(0.4))
+        await call.link.until(ev.ToolStarted)
+        await call.link.do(*noise(0.3))
+        await until(lambda: call.conversation._turns.keeper.floor is Floor.DOUBTING)
+        may_finish.set()
+        await call.link.until(ev.ReplyText)  # it goes on being made
+        since_s = anyio.current_time()
+        await until(lambda: anyio.current_time() > since_s + 0.2)
+        assert not call.link.of(ev.ReplyAudio)  # and is not heard
+        await call.link.do(*quiet(0.6))
+        done = await call.link.until(ev.ReplyDone)
+        assert (done.status, done.text) == (ev.ReplyStatus.COMPLETED, _ANSWER)
+        assert _audio_ms(call) == pytest.approx(_ANSWER_MS, abs=1)
+        assert not call.link.of(ev.OutputHeld)
+        assert not call.link.of(ev.OutputResumed)
+        assert len(call.link.of(ev.SpeechStarted)) == 1
+    assert len(keys) == 1
+    assert not call.observer.interruptions
+
+
+@pytest.mark.parametrize(("seconds", "long"), [(0.3, "Stop."), (0.9, "Uh-huh.")])
+async def test_words_or_long_speech_while_the_agent_thinks_cancel_its_reply(seconds: float, long: str) -> None:
+    asked = anyio.Event()
+
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        if not turn.history:
+            asked.set()
+            await anyio.sleep_forever()
+        yield _ANSWER
+
+    agent = ScriptedAgent(answer)
+    async with session(agent, recognizer=SettableRecognizer(long), lead_ms=40) as call:
+        await call.link.do(SayText("hello"), RequestReply())
+        await asked.wait()
+        await call.link.do(*noise(seconds), *quiet(0.6))
+        await call.link.until(ev.ReplyDone, 2)
+        assert [done.status for done in call.link.of(ev.ReplyDone)] == [ev.ReplyStatus.INTERRUPTED, ev.ReplyStatus.COMPLETED]
+    assert [turn.text for turn in agent.turns] == ["hello", long]
+
+
+async def test_a_session_may_be_moved_while_it_is_open_whether_the_caller_interrupts() -> None:
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        await anyio.sleep_forever()
+        yield ""
+
+    async with session(ScriptedAgent(answer), recognizer=_hears(""), lead_ms=40) as call:
+        await call.link.do(SayText("hello"), RequestReply(), *noise(0.3))
+        await until(lambda: call.conversation._turns.keeper.floor is Floor.DOUBTING)
+        await until(lambda: not call.link.waiting)
+        kept = decode_session(encode_session(KeptSession(call.conversation.checkpoint()))).checkpoint
+        assert kept.turns.floor is Floor.DOUBTING
+    audio = [(ordinal, event.pcm) for ordinal, event in enumerate(noise(0.3), 3) if isinstance(event, AppendAudio)]
+    moved = Session(ScriptedAgent(_ANSWER), _hears(""), SETTINGS, ConversationLimits(lead_ms=40))
+    await moved.conversation.restore(kept, [each for each in audio if each[0] >= kept.audio_from])
+    async with anyio.create_task_group() as group:
+        group.start_soon(moved.conversation.run, moved.link, None)
+        moved.conversation.go_on((), 0, 0)
+        await until(lambda: bool(moved.link.of(ev.ReplyText)))
+        assert not moved.link.of(ev.ReplyAudio)
+        await moved.link.do(*quiet(0.6))
+        assert (await moved.link.until(ev.ReplyDone)).text == _ANSWER
+        moved.conversation.stop(EndReason.CLOSED_BY_CALLER)
+    moved.link.close()
+
+
+async def test_turn_detection_that_is_switched_off_and_on_makes_no_turn_of_its_own() -> None:
+    async with session(lead_ms=40) as call:
+        await call.link.do(*noise(0.5), Configure(MANUAL), CommitAudio("c"), RequestReply("r"))
+        await call.link.until(ev.ReplyDone)
+        await call.link.do(*quiet(0.3), Configure(SETTINGS), *quiet(1))
+        await until(lambda: not call.link.waiting)
+        assert len(call.link.of(ev.InputCommitted)) == 1
+        assert not call.link.of(ev.OutputHeld)
+        await call.link.do(*noise(0.5), *quiet(0.4))
+        ready = await call.link.until(ev.TranscriptReady, 2)
+        assert 500 < ready.audio_ms < 1_100  # the speech with its padding, and nothing from before
+        await call.link.until(ev.ReplyDone, 2)
+
+
+async def test_speech_that_was_heard_when_detection_ended_does_not_keep_the_floor() -> None:
+    async with session(lead_ms=40) as call:
+        await call.link.do(*noise(0.5), Configure(MANUAL), RequestReply("r"))
+        assert (await call.link.until(ev.ReplyDone)).status is ev.ReplyStatus.COMPLETED
+        await call.link.do(CommitAudio("c"))
+        assert (await call.link.until(ev.TranscriptReady)).audio_ms == 480  # it is there to be committed

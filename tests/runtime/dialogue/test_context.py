@@ -23,17 +23,40 @@ def test_heard_part_is_a_beginning(text: str, heard_ms: int, audio_ms: int) -> N
     assert text.startswith(heard_part(text, heard_ms, audio_ms))
 
 
-def test_correcting_touches_only_the_newest_reply_and_marks_it_as_cut_off() -> None:
+def test_correcting_touches_that_reply_alone_and_marks_it_as_cut_off() -> None:
     context = Context()
     context.caller_said("hello")
-    context.agent_said("good morning", is_complete=True)
-    context.correct_agent("good morning")
-    assert context.history[-1] == Said(Role.AGENT, "good morning")
-    context.correct_agent("good")  # it had been sent whole, and was stopped while it still played
-    assert context.history[-1] == Said(Role.AGENT, "good", is_complete=False)
-    context.agent_said("what can I do", is_complete=False)
-    context.correct_agent("what")
-    assert context.history[-1] == Said(Role.AGENT, "what", is_complete=False)
+    context.agent_said("good morning", is_complete=True, item_id="first")
+    context.correct_agent("first", "good morning")
+    assert context.history[-1] == Said(Role.AGENT, "good morning", item_id="first")
+    context.add(Role.AGENT, "of the client's own", "mine")
+    context.correct_agent("first", "good")  # it had been sent whole, and was stopped while it still played
+    assert context.history[1] == Said(Role.AGENT, "good", is_complete=False, item_id="first")
+    assert context.history[2].text == "of the client's own"
+    context.correct_agent("nobody's", "")
+    context.correct_agent("", "")
+    assert [said.text for said in context.history] == ["hello", "good", "of the client's own"]
+
+
+def test_a_reply_stands_where_it_began() -> None:
+    context = Context()
+    context.caller_said("hello", "a")
+    began = context.newest
+    context.caller_said("and another thing", "b")
+    assert [said.text for said in context.up_to(began)] == ["hello"]
+    context.agent_said("good morning", is_complete=True, behind=began)
+    assert [said.text for said in context.history] == ["hello", "good morning", "and another thing"]
+    context.forget("a")
+    context.agent_said("last", is_complete=True)
+    assert [said.text for said in context.history] == ["good morning", "and another thing", "last"]
+
+
+def test_what_was_corrected_makes_room() -> None:
+    context = Context()
+    context.agent_said("x" * 60_000, is_complete=True, item_id="long")
+    context.correct_agent("long", "x")
+    context.caller_said("y" * 60_000)
+    assert len(context.history) == 2
 
 
 def test_the_oldest_go_first_when_it_is_full() -> None:
@@ -42,3 +65,11 @@ def test_the_oldest_go_first_when_it_is_full() -> None:
         context.caller_said(f"{number:02d}" + "x" * 10_000)
     assert sum(len(said.text) for said in context.history) <= 64 * 1024
     assert context.history[-1].text.startswith("19")
+
+
+def test_entries_without_words_do_not_pile_up() -> None:
+    context = Context()
+    for number in range(5_000):
+        context.caller_said("", str(number))
+    assert len(context.history) == 1024
+    assert context.history[-1].item_id == "4999"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.dialogue.turn_table import TURN_TABLE, Action, Floor, Happening, next_turn
+from runtime.dialogue.turn_table import TURN_TABLE, UNPROVEN, Action, Floor, Happening, next_turn
 
 _STOPS_A_REPLY = {Action.BARGE_IN, Action.CANCEL, Action.RETRACT}
-_REPLYING = {Floor.THINKING, Floor.SPEAKING, Floor.INTERRUPTED}
+_REPLYING = {Floor.THINKING, Floor.DOUBTING, Floor.SPEAKING, Floor.INTERRUPTED}
 _WAITS_FOR_THE_CALLER = {Floor.HEARING, Floor.DECIDING}
 
 
@@ -32,12 +32,14 @@ def test_every_floor_with_every_happening(floor: Floor, happening: Happening) ->
             assert (action is Action.REFUSE) == (happening is Happening.REQUEST)
         case Action.HOLD:
             assert (floor, following) == (Floor.SPEAKING, Floor.INTERRUPTED)
+        case Action.DELAY:
+            assert (floor, following) == (Floor.THINKING, Floor.DOUBTING)
         case Action.RESUME:
-            assert (floor, following) == (Floor.INTERRUPTED, Floor.SPEAKING)
+            assert (floor, following) in {(Floor.INTERRUPTED, Floor.SPEAKING), (Floor.DOUBTING, Floor.THINKING)}
         case Action.RETRACT | Action.WITHDRAW:
             assert following is Floor.HEARING
         case Action.LISTEN_AHEAD | Action.KEEP_LISTENING:
-            assert floor in {*_WAITS_FOR_THE_CALLER, Floor.INTERRUPTED}
+            assert floor in {*_WAITS_FOR_THE_CALLER, *UNPROVEN}
         case _:
             pass
 
@@ -53,15 +55,17 @@ def test_a_reply_runs_exactly_between_reply_and_its_end(happenings: list[Happeni
         elif action in _STOPS_A_REPLY or (is_running and happening is Happening.FINISHED):
             assert is_running
             is_running = is_held = False
-        elif action in (Action.HOLD, Action.RESUME):
+        elif action in (Action.HOLD, Action.DELAY, Action.RESUME):
             assert is_held is (action is Action.RESUME)
             is_held = not is_held
         assert is_running == (floor in _REPLYING)
-        assert is_held == (floor is Floor.INTERRUPTED)
+        assert is_held == (floor in UNPROVEN)
 
 
 def test_the_caller_gets_the_floor_or_the_output_is_held() -> None:  # requirement V2
     following = {floor: next_turn(floor, Happening.SPEECH)[0] for floor in Floor}
+    assert following.pop(Floor.THINKING) is Floor.DOUBTING
+    assert following.pop(Floor.DOUBTING) is Floor.DOUBTING
     assert following.pop(Floor.SPEAKING) is Floor.INTERRUPTED
     assert following.pop(Floor.INTERRUPTED) is Floor.INTERRUPTED
     assert set(following.values()) == {Floor.HEARING}
@@ -76,6 +80,7 @@ def test_no_floor_is_a_dead_end() -> None:
         Floor.TRANSCRIBING: [Happening.NO_WORDS],
         Floor.THINKING: [Happening.FINISHED],
         Floor.SPEAKING: [Happening.FINISHED],
+        Floor.DOUBTING: [Happening.DISPROVEN, Happening.FINISHED],
         Floor.INTERRUPTED: [Happening.DISPROVEN, Happening.FINISHED],
     }
     for floor, way in ways.items():
@@ -83,3 +88,12 @@ def test_no_floor_is_a_dead_end() -> None:
         for happening in way:
             at, _ = next_turn(at, happening)
         assert at is Floor.LISTENING
+
+
+def test_what_stops_a_reply_over_its_voice_stops_one_that_is_being_made() -> None:
+    """Before its first audio a reply is no easier to interrupt than after it."""
+    for happening in Happening:
+        if happening not in (Happening.DISPROVEN, Happening.NO_WORDS):
+            following, action = next_turn(Floor.INTERRUPTED, happening)
+            same = Floor.DOUBTING if following is Floor.INTERRUPTED else following
+            assert next_turn(Floor.DOUBTING, happening) == (same, action)
