@@ -297,5 +297,4 @@ class _Call:
         self._meter.commit_withdrawn(stage)
 
     def agent_failed(self, error: Exception) -> None:
-        # The type only: an exception's text may hold what the caller said.
-        self._log.error("agent failed", error=type(error).__name__)
+        self._log.error("agent failed", error=type(error).__name__)  # its text may hold what the caller said
