@@ -60,5 +60,6 @@ async def do_harm(mode: Mode, fleet: LocalFleet, victim: Program, network: Names
 
 
 async def _move(fleet: LocalFleet, session_id: str) -> None:
-    request = urllib.request.Request(f"{fleet.operator}/v1/sessions/{session_id}/move", b"", method="POST")
+    headers = {"content-type": "application/json"}
+    request = urllib.request.Request(f"{fleet.operator}/v1/calls/{session_id}/move", b"", headers, method="POST")
     await anyio.to_thread.run_sync(lambda: urllib.request.urlopen(request, timeout=20.0).read())
