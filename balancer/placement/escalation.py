@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from balancer.fleet.fleet import Fleet
 from balancer.placement.answer_times import AnswerTimes
@@ -17,6 +18,9 @@ from runtime.primitives.clock import NS_PER_MS, Clock
 from runtime.primitives.reasons import RefusalReason
 
 __all__ = ["Escalation", "Findings"]
+
+_LAST_HOPE: Final = 4
+"""So many times the usual patience with the last runtime that may adopt a call."""
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class Escalation:
                 if not self._has_room(candidate, decision):
                     step = tries.refused()  # filled while another was asked
                     continue
-                answer = await self._ask(candidate, decision, door, in_haste=bool(held))
+                answer = await self._ask(candidate, decision, door, self._patience_s(candidate, decision, bool(held)))
                 match answer:
                     case Placement():
                         held[candidate.slot] = answer
@@ -84,13 +88,18 @@ class Escalation:
             for placement in held.values():  # cancelled, or live elsewhere: a fallback must not stay held
                 self.give_back(placement)
 
-    async def _ask(
-        self, candidate: Candidate, decision: Decision, door: Door, *, in_haste: bool
-    ) -> Placement | NotAdmitted | AlreadyHere:
-        """Debits the view, then asks. A place that may be held without our knowing is released in the background.
+    def _patience_s(self, candidate: Candidate, decision: Decision, is_another_held: bool) -> float:
+        """Where a place is held already, a better one is not worth a long wait; where a live call has nobody else left to ask, a
+        busy runtime is."""
+        if is_another_held:
+            return self._answer_times.patience_s()
+        is_last = decision.request.is_adoption and candidate is decision.candidates[-1]
+        return self._reservations.timeout_s * (_LAST_HOPE if is_last else 1)
 
-        `in_haste`: another place is held already; a better one is not worth a long wait.
-        """
+    async def _ask(
+        self, candidate: Candidate, decision: Decision, door: Door, timeout_s: float
+    ) -> Placement | NotAdmitted | AlreadyHere:
+        """Debits the view, then asks. A place that may be held without our knowing is released in the background."""
         request = decision.request
         began_ns = self._clock.now_ns()
         opened = self._fleet.open_placement(candidate.runtime_id, began_ns)
@@ -99,7 +108,6 @@ class Escalation:
         seat, number = opened
         answer: Admitted | NotAdmitted | AlreadyHere | None = None
         share = self._fleet.view.load.fair_share_per_s(seat.slot, began_ns)
-        timeout_s = self._answer_times.patience_s() if in_haste else self._reservations.timeout_s
         try:
             answer = await self._reservations.reserve(seat, number, request, door, share, timeout_s)
         finally:
