@@ -1,4 +1,4 @@
-"""Whether tools may begin. Shut while a session is handed over, so that none runs in two processes."""
+"""Whether an agent may go on to act and to write. Shut while a session is handed over: what it does then, it does elsewhere."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ActGate:
 
     @asynccontextmanager
     async def passed(self) -> AsyncIterator[None]:
-        """Waits while the gate is shut."""
-        await self._opened.wait()
+        """A tool, from its beginning to its end; waits while the gate is shut."""
+        await self.opened()
         self.running += 1
         try:
             yield
@@ -30,6 +30,11 @@ class ActGate:
             self.running -= 1
             if not self.running:
                 self._rests.set()
+
+    async def opened(self) -> None:
+        """Waits while the gate is shut."""
+        if not self._opened.is_set():
+            await self._opened.wait()
 
     def shut(self) -> None:
         if self._opened.is_set():

@@ -74,11 +74,12 @@ class Mouth:
         for stream in (self._give_text, self._take_text, self._give_sound, self._take_sound):
             stream.close()
 
-    async def say(self, text: str) -> None:
-        """Queues one sentence or clause; waits while 64 wait already."""
-        piece = _Piece(text)
-        self._pieces.append(piece)
-        await self._give_text.send(piece)
+    async def say(self, *texts: str) -> None:
+        """Queues sentences or clauses; waits while 64 wait already. All of them are in `state` at once."""
+        pieces = [_Piece(text) for text in texts]
+        self._pieces += pieces
+        for piece in pieces:
+            await self._give_text.send(piece)
 
     @property
     def state(self) -> tuple[tuple[PieceState, ...], int, int]:

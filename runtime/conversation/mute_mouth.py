@@ -45,8 +45,8 @@ class MuteMouth:
     async def say_again(self) -> None:
         """Nothing has to be."""
 
-    async def say(self, text: str) -> None:
-        self._text.append(text)
+    async def say(self, *texts: str) -> None:
+        self._text += texts
 
     def finish(self) -> None:
         self._finished.set()

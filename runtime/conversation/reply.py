@@ -212,8 +212,7 @@ class Reply:
     async def _say_the_rest(self) -> None:
         if self._known:
             return  # this was said before
-        for piece in self._cutter.flush():
-            await self.mouth.say(piece)
+        await self.mouth.say(*self._cutter.flush())
 
     async def _say(self, delta: str) -> None:
         if self._known:
@@ -223,12 +222,12 @@ class Reply:
             delta, self._known = delta[known:], self._known[known:]
         if not delta:
             return
+        await self.tools.may_go_on()
         if not self.text:
             self._on_first_text()
         self.text += delta
         self._emit(ReplyText(self.generation, delta))
-        for piece in self._cutter.feed(delta):
-            await self.mouth.say(piece)
+        await self.mouth.say(*self._cutter.feed(delta))
 
 
 async def _close(deltas: AsyncIterator[str]) -> None:

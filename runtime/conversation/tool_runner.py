@@ -59,6 +59,10 @@ class ToolRunner:
         self._told_before = (0, 0)
         self.had_effects = False
 
+    async def may_go_on(self) -> None:
+        """Waits while the session is being handed over."""
+        await self._gate.opened()
+
     async def __call__(self, name: str, arguments: Mapping[str, Json]) -> Json:
         tool = self._tools.get(name)
         if tool is None and name not in self._client_tools.declared:

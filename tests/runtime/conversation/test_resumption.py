@@ -56,6 +56,7 @@ class _Process:
         self, answer: Callable[[Turn], AsyncIterator[str]] | str, lead_ms: int, intents: IntentMemory, **tools: Any
     ) -> None:
         self.link = ScriptedLink()
+        self.has_ended = anyio.Event()
         self.recognizer = _Recognizer()
         self.agent = ScriptedAgent(answer, tools.get("tools", ()))
         engines = synthetic_engines(recognizer=self.recognizer)
