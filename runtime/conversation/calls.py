@@ -296,5 +296,5 @@ class _Call:
     def commit_withdrawn(self, stage: Floor) -> None:
         self._meter.commit_withdrawn(stage)
 
-    def agent_failed(self, error: Exception) -> None:
+    def agent_failed(self, error: BaseException) -> None:
         self._log.error("agent failed", error=type(error).__name__)  # its text may hold what the caller said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -13,6 +12,8 @@ from runtime.dialogue.agent_events import AgentEvent, ToolRequested
 from runtime.dialogue.caller_events import ToolOutput
 from runtime.dialogue.checkpoint import ClientToolsState
 from runtime.dialogue.session_settings import ClientTool
+from runtime.dialogue.strict_json import read_json
+from runtime.dialogue.unicode_text import whole
 
 __all__ = ["ClientTools"]
 
@@ -74,12 +75,11 @@ class ClientTools:
             del self._asked[request.call_id]
         assert asked.output is not None, "set before the event"
         if asked.output.is_error:
-            raise ToolFailure(asked.output.output or f"{request.name} failed")
+            raise ToolFailure(whole(asked.output.output) or f"{request.name} failed")
         try:
-            value: Json = json.loads(asked.output.output)
-        except (ValueError, RecursionError):
-            return asked.output.output
-        return value
+            return read_json(asked.output.output)
+        except ValueError:
+            return whole(asked.output.output)
 
     def answer(self, output: ToolOutput) -> bool:
         """False where no call of that id waits."""

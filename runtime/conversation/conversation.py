@@ -88,7 +88,7 @@ class Conversation:
         self._limits = limits
         self._clock = clock
         self._observer = observer
-        self._outbox = Outbox(limits.outbox_events, limits.outbox_audio_frames)
+        self._outbox = Outbox(limits.outbox_events, limits.outbox_audio_frames, limits.outbox_weight)
         self._writer = Writer(self._outbox, limits.slow_caller_s, self._settled, self.stop, observer.stale_sent)
         self._gate = ActGate()
         parts = CallParts(session_id, epoch, agent, engines, limits, clock, observer, self, intents or IntentMemory(), self._gate)
@@ -249,8 +249,8 @@ class Conversation:
         self._writer.fence(generation)
         return self._outbox.fence(generation)
 
-    def hold(self) -> None:
-        self._outbox.hold()
+    def hold(self, generation: int) -> None:
+        self._outbox.hold(generation)
 
     def release(self) -> None:
         self._outbox.release()

@@ -1,4 +1,4 @@
-"""What waits to be sent to the caller: bounded, in order, with a hold, and a fence that throws dead generations away."""
+"""What waits to be sent to the caller: bounded in number and size, in order, with a hold, and a fence for dead generations."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import anyio
 
 from runtime.dialogue.agent_events import AgentEvent, ReplyAudio, ReplyText
+from runtime.dialogue.event_weight import weight_of
 
 __all__ = ["Outbox", "OutboxFull"]
 
@@ -20,17 +21,23 @@ class Outbox:
     """Single consumer. Full policy: audio waits for room (the pacer is held back); any other event raises OutboxFull.
 
     Gauge: `waiting`.
+
+    Args:
+        event_limit: events that may wait; `audio_limit`: frames of replies among them.
+        weight_limit: characters and bytes of what waits, frames apart. One event may be longer where nothing else waits.
     """
 
-    def __init__(self, event_limit: int, audio_limit: int) -> None:
+    def __init__(self, event_limit: int, audio_limit: int, weight_limit: int = 1 << 20) -> None:
         self._event_limit = event_limit
+        self._weight_limit = weight_limit
+        self._weight = 0
         self._audio_limit = audio_limit
         self._events: deque[AgentEvent] = deque()
         self._held: deque[AgentEvent] = deque()
         self._at_the_door: list[ReplyAudio] = []
         self._audio_waiting = 0
         self._fenced_upto = 0
-        self._is_holding = False
+        self._held_from: int | None = None
         self._is_closed = False
         self._arrived = anyio.Event()
         self._room = anyio.Event()
@@ -44,8 +51,10 @@ class Outbox:
         """Raises OutboxFull. Ignored after `close`; what the fence stops never waits here."""
         if self._is_closed or self._is_dead(event):
             return
-        if self.waiting >= self._event_limit:
+        weight = weight_of(event)
+        if self.waiting >= self._event_limit or (self._weight and self._weight + weight > self._weight_limit):
             raise OutboxFull
+        self._weight += weight
         self._events.append(event)
         self._arrived.set()
 
@@ -60,7 +69,7 @@ class Outbox:
         # Asked after the wait: room may come and the fence go up in one step of the event loop.
         if not self._is_closed and not self._is_dead(event):
             self._audio_waiting += 1
-            (self._held if self._is_holding else self._events).append(event)
+            (self._held if self._is_held(event) else self._events).append(event)
             self._arrived.set()
 
     def fence(self, generation: int) -> int:
@@ -70,7 +79,7 @@ class Outbox:
         self._held = deque(event for event in self._held if not self._is_dead(event))
         self._events = deque(event for event in self._events if not self._is_dead(event))
         self.release()
-        self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in self._events)
+        self._count()
         self._room.set()
         return waited - self.waiting
 
@@ -82,26 +91,32 @@ class Outbox:
     def refill(self, events: Sequence[AgentEvent]) -> None:
         """Before anything else: what waited in another process waits here, beyond all bounds."""
         self._events.extend(events)
-        self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in events)
+        self._count()
         if events:
             self._arrived.set()
 
-    def hold(self) -> None:
-        """Audio stays here until `release`, and so does what waits behind the first frame of it; what is put later goes on."""
-        if self._is_holding:
+    def hold(self, generation: int) -> None:
+        """Audio of this reply, and of later ones, stays here until `release`; all else goes on, in its order."""
+        if self._held_from is not None:
             return
-        self._is_holding = True
-        events = list(self._events)
-        first = next((at for at, event in enumerate(events) if isinstance(event, ReplyAudio)), len(events))
-        self._events, self._held = deque(events[:first]), deque(events[first:])
+        self._held_from = generation
+        self._held = deque(event for event in self._events if self._is_held(event))
+        self._events = deque(event for event in self._events if not self._is_held(event))
 
     def release(self) -> None:
         """What was held goes on, behind what was put meanwhile. Without a hold nothing changes."""
-        self._is_holding = False
+        self._held_from = None
         if self._held:
             self._events.extend(self._held)
             self._held.clear()
             self._arrived.set()
+
+    def _is_held(self, event: AgentEvent) -> bool:
+        return self._held_from is not None and isinstance(event, ReplyAudio) and event.generation >= self._held_from
+
+    def _count(self) -> None:
+        self._audio_waiting = sum(isinstance(event, ReplyAudio) for event in self._events)
+        self._weight = sum(weight_of(event) for event in self._events if not isinstance(event, ReplyAudio))
 
     def _is_dead(self, event: AgentEvent) -> bool:
         return isinstance(event, (ReplyAudio, ReplyText)) and event.generation <= self._fenced_upto
@@ -126,6 +141,8 @@ class Outbox:
         if isinstance(event, ReplyAudio):
             self._audio_waiting -= 1
             self._room.set()
+        else:
+            self._weight -= weight_of(event)
         return event
 
     async def wait_until_taken(self) -> None:

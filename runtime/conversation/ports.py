@@ -108,6 +108,7 @@ class ConversationLimits:
         lead_ms: how far the agent's audio is sent ahead of play-out. More rides out longer gaps; less can be taken back.
         outbox_events: events that may wait for the caller.
         outbox_audio_frames: 20 ms frames among them.
+        outbox_weight: characters and bytes of them, frames apart: some of the longest messages that a client may send.
     """
 
     first_message_s: float = 10.0
@@ -117,6 +118,7 @@ class ConversationLimits:
     lead_ms: int = 200
     outbox_events: int = 1024
     outbox_audio_frames: int = 25
+    outbox_weight: int = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ class CallObserver(Protocol):
         """A frame of a dead generation was sent after its fence: must never happen, and is counted where it would."""
         ...
 
-    def agent_failed(self, error: Exception) -> None:
+    def agent_failed(self, error: BaseException) -> None:
         """The agent's code or one of its tools raised something that it should not."""
         ...
 
@@ -231,8 +233,8 @@ class Stage(Protocol):
 
     async def emit_audio(self, event: ReplyAudio) -> None: ...
 
-    def hold(self) -> None:
-        """No audio leaves until `release` or a fence."""
+    def hold(self, generation: int) -> None:
+        """No audio of this generation leaves until `release` or a fence."""
         ...
 
     def release(self) -> None: ...

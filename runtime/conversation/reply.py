@@ -8,6 +8,7 @@ from typing import Final
 
 import anyio
 
+from runtime.conversation.author_faults import is_fault
 from runtime.conversation.ear import Utterance
 from runtime.conversation.mouth import Mouth
 from runtime.conversation.mute_mouth import MuteMouth
@@ -17,6 +18,7 @@ from runtime.dialogue.agent import Agent, Json, Turn, TurnCause
 from runtime.dialogue.agent_events import AgentEvent, ReplyText, SoftError
 from runtime.dialogue.caller_events import RequestReply
 from runtime.dialogue.checkpoint import AnsweredState, ReplyState
+from runtime.dialogue.unicode_text import WholeText, whole
 from runtime.engines.errors import EngineBusy
 from runtime.engines.speech_text import SentenceCutter
 
@@ -68,7 +70,7 @@ class Reply:
         mouth: Mouth | MuteMouth,
         tools: ToolRunner,
         emit: Callable[[AgentEvent], None],
-        on_fault: Callable[[Exception], None],
+        on_fault: Callable[[BaseException], None],
         on_first_text: Callable[[], None],
     ) -> None:
         self.generation = generation
@@ -105,7 +107,7 @@ class Reply:
 
     def transfer(self, target: str) -> None:
         """As `Turn.transfer`."""
-        self.transfers_to = target
+        self.transfers_to = whole(target)
 
     def state(self, answered: AnsweredState | None, said_before: int) -> ReplyState:
         """What `go_on` goes on from. `said_before`: how many entries of the history had been there when it began."""
@@ -192,18 +194,22 @@ class Reply:
         return await self.tools(name, arguments)
 
     async def _stream(self, agent: Agent, turn: Turn) -> None:
+        text = WholeText()
         try:
             deltas = agent.reply(turn)
             try:
                 async for delta in deltas:
-                    await self._say(delta)
+                    await self._say(text.feed(delta))
+                await self._say(text.flush())
             finally:
                 await _close(deltas)
         except OutboxFull:
             raise  # the caller does not read; no fault of the agent's
         except _SaysSomethingElse:
             return  # what was begun is finished as it was; half of another answer would be worse
-        except Exception as error:
+        except (Exception, BaseExceptionGroup, anyio.get_cancelled_exc_class()) as error:
+            if not is_fault(error):
+                raise
             # The author's code: a fault becomes speech, never a dropped call.
             self._on_fault(error)
             self.has_failed = True

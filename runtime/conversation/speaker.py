@@ -184,7 +184,7 @@ class Speaker:
     def hold(self, onset: Onset) -> None:
         """No frame leaves from now on; nothing is thrown away. Where none has left yet, there is nothing to tell."""
         reply = self._running()
-        self._parts.stage.hold()
+        self._parts.stage.hold(reply.generation)
         reply.mouth.hold()
         if not reply.is_speaking:
             return

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from runtime.conversation.act_gate import ActGate
+from runtime.conversation.author_faults import is_fault
 from runtime.conversation.client_tools import ClientTools
 from runtime.conversation.ports import IntentStore
 from runtime.dialogue.agent import Json, Tool, ToolFailure
@@ -42,7 +43,7 @@ class ToolRunner:
         intents: IntentStore,
         gate: ActGate,
         emit: Callable[[AgentEvent], None],
-        on_fault: Callable[[Exception], None],
+        on_fault: Callable[[BaseException], None],
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self._client_tools = client_tools
@@ -113,7 +114,9 @@ class ToolRunner:
             raise
         except TimeoutError:
             raise ToolFailure(f"{tool.name} took too long", outcome_is_unknown=not tool.is_idempotent) from None
-        except Exception as error:
+        except (Exception, BaseExceptionGroup, anyio.get_cancelled_exc_class()) as error:
+            if not is_fault(error):
+                raise
             # The author's code: whatever it raises becomes something that the agent can talk about.
             self._on_fault(error)
             raise ToolFailure(f"{tool.name} failed", outcome_is_unknown=not tool.is_idempotent) from error

@@ -117,8 +117,8 @@ class TurnTaker:
             self.transcriber.listen_ahead(self.held_turn)
         elif self.ear.endpointer.is_paused and self._floor in (Floor.DECIDING, *UNPROVEN):
             self.transcriber.listen_ahead(self.ear.paused_utterance())
-        if self._floor in UNPROVEN:
-            self._stage.hold()
+        if self._floor in UNPROVEN and self.speaker.reply is not None:
+            self._stage.hold(self.speaker.reply.generation)
             self._stage.start(self._hold_watch.run)
         if self.speaker.reply is not None:
             self.speaker.start(self.settings)

@@ -126,7 +126,7 @@ class Observer:
     held_ms: list[float] = field(default_factory=list)
     interruptions: list[Interruption] = field(default_factory=list)
     withdrawn: list[Floor] = field(default_factory=list)
-    faults: list[Exception] = field(default_factory=list)
+    faults: list[BaseException] = field(default_factory=list)
     is_held: bool = True
     is_speaking: bool = False
 
@@ -164,7 +164,7 @@ class Observer:
     def commit_withdrawn(self, stage: Floor) -> None:
         self.withdrawn.append(stage)
 
-    def agent_failed(self, error: Exception) -> None:
+    def agent_failed(self, error: BaseException) -> None:
         self.faults.append(error)
 
 

@@ -14,7 +14,7 @@ from runtime.conversation.ports import ConversationLimits
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.session_settings import ServerVad, SessionSettings
-from runtime.engines.ports import EndOfTurn
+from runtime.engines.ports import EndOfTurn, SpeechSynthesizer
 from runtime.engines.synthetic import SettableRecognizer, synthetic_engines
 from runtime.primitives.clock import MonotonicClock
 from runtime.primitives.reasons import EndReason
@@ -35,10 +35,13 @@ class Session:
         settings: SessionSettings,
         limits: ConversationLimits,
         end_of_turn: EndOfTurn | None = None,
+        synthesizer: SpeechSynthesizer | None = None,
     ) -> None:
         self.link = ScriptedLink()
         self.observer = Observer()
         engines = replace(synthetic_engines(recognizer=recognizer), end_of_turn=end_of_turn)
+        if synthesizer is not None:
+            engines = replace(engines, synthesizer=synthesizer)
         self.conversation = Conversation("s", settings, agent, engines, limits, MonotonicClock(), self.observer)
         self.reason: EndReason | None = None
         self.ended = anyio.Event()
@@ -61,6 +64,7 @@ async def session(
     limits: Mapping[str, Any] | None = None,
     recognizer: SettableRecognizer | None = None,
     end_of_turn: EndOfTurn | None = None,
+    synthesizer: SpeechSynthesizer | None = None,
     **more_limits: Any,
 ) -> AsyncIterator[Session]:
     made = ScriptedAgent(agent) if isinstance(agent, str) else agent
@@ -70,6 +74,7 @@ async def session(
         settings,
         replace(ConversationLimits(lead_ms=5000), **(limits or {}), **more_limits),
         end_of_turn,
+        synthesizer,
     )
     async with anyio.create_task_group() as group:
         group.start_soon(made_session.run)

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import anyio
 
-from runtime.dialogue.agent import Json, Tool, ToolFailure, Turn
+from runtime.dialogue.agent import Tool, ToolFailure, Turn
+from runtime.dialogue.strict_json import read_json
 from runtime.engines.llm.chat import ChatStream, ToolCall
 from runtime.engines.llm.http_lines import LlmUnavailable
 from runtime.engines.llm.messages import END_CALL, TRANSFER_CALL, messages_of, tools_of
@@ -90,7 +91,7 @@ class LlmAgent:
 async def _run(call: ToolCall, turn: Turn) -> str:
     """The outcome as the model reads it: JSON, or why there is none."""
     try:
-        arguments: Json = json.loads(call.arguments or "{}")
+        arguments = read_json(call.arguments or "{}")
     except ValueError:
         return _failed("the arguments are no JSON")
     if not isinstance(arguments, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -47,6 +48,26 @@ async def test_an_answer_that_is_no_json_is_text() -> None:
         asked = await _asked(link)
         await link.do(ToolOutput(asked.call_id, "fine weather"))
         assert (await link.until(ReplyDone)).text == "It is fine weather."
+
+
+@pytest.mark.parametrize(
+    ("output", "text"), [('"\\ud800"', "It is \ufffd."), ("NaN", "It is NaN."), ("[" * 50_000, f"It is {'[' * 50_000}.")]
+)
+async def test_no_answer_can_break_the_call(output: str, text: str) -> None:
+    async with conversing(ScriptedAgent(_asks), replace(_WITH_TOOL, speaks=False)) as link:
+        await link.do(SayText("weather?"), RequestReply())
+        asked = await link.until(ToolRequested)
+        await link.do(ToolOutput(asked.call_id, output))
+        done = await link.until(ReplyDone)
+        assert (done.text, done.status) == (text, ReplyStatus.COMPLETED)
+
+
+async def test_the_first_answer_counts() -> None:
+    async with conversing(ScriptedAgent(_asks)) as link:
+        asked = await _asked(link)
+        await link.do(ToolOutput(asked.call_id, "sunny"), ToolOutput(asked.call_id, "rainy"))
+        assert (await link.until(ReplyDone)).text == "It is sunny."
+        assert [error.code for error in link.of(SoftError)] == ["tool_not_waiting"]
 
 
 async def test_a_client_may_say_that_its_tool_failed() -> None:

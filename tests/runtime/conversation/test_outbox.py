@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.conversation.outbox import Outbox, OutboxFull
-from runtime.dialogue.agent_events import AgentEvent, Flush, InputCleared, ReplyAudio, ReplyText
+from runtime.dialogue.agent_events import AgentEvent, Flush, InputCleared, ReplyAudio, ReplyText, SessionConfigured
+from runtime.dialogue.session_settings import ClientTool, SessionSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -131,26 +132,46 @@ def test_after_a_fence_only_what_is_alive_comes_out(puts: list[tuple[int, bool]]
     assert [(event.generation, isinstance(event, ReplyAudio)) for event in left] == kept
 
 
-async def test_a_hold_keeps_audio_and_what_waits_behind_it_and_lets_the_rest_go() -> None:  # requirement V2
+async def test_a_hold_keeps_the_audio_of_a_reply_and_the_order_of_all_else() -> None:  # requirement V2
     outbox = Outbox(10, 10)
-    outbox.put(ReplyText(1, "a"))
-    await outbox.put_audio(ReplyAudio(1, b"1"))
-    outbox.put(ReplyText(1, "b"))
-    outbox.hold()
-    outbox.hold()  # a second one changes nothing
-    await outbox.put_audio(ReplyAudio(1, b"2"))
+    await outbox.put_audio(ReplyAudio(1, b"old"))  # of a reply that is over: its end waits behind it
+    outbox.put(ReplyText(2, "a"))
+    await outbox.put_audio(ReplyAudio(2, b"1"))
+    outbox.put(ReplyText(2, "b"))
+    outbox.hold(2)
+    outbox.hold(9)  # a second one changes nothing
+    await outbox.put_audio(ReplyAudio(2, b"2"))
+    outbox.put(ReplyText(2, "c"))
+    expected = [ReplyAudio(1, b"old"), ReplyText(2, "a"), ReplyText(2, "b"), ReplyText(2, "c")]
+    assert [await outbox.get() for _ in range(4)] == expected
+    assert outbox.waiting == 2
+    assert list(outbox.contents) == [ReplyAudio(2, b"1"), ReplyAudio(2, b"2")]
     outbox.put(InputCleared())
-    assert [await outbox.get(), await outbox.get()] == [ReplyText(1, "a"), InputCleared()]
-    assert outbox.waiting == 3
     outbox.release()
-    assert await _all(outbox) == [ReplyAudio(1, b"1"), ReplyText(1, "b"), ReplyAudio(1, b"2")]
+    assert await _all(outbox) == [InputCleared(), ReplyAudio(2, b"1"), ReplyAudio(2, b"2")]
+
+
+async def test_what_waits_is_bounded_in_size_too() -> None:
+    outbox = Outbox(1_000, 10, weight_limit=1_000)
+    outbox.put(ReplyText(1, "x" * 5_000))  # alone it is sent, however long
+    with pytest.raises(OutboxFull):
+        outbox.put(ReplyText(1, "y"))
+    await outbox.get()
+    for _ in range(3):
+        outbox.put(SessionConfigured(SessionSettings("a", tools=(ClientTool("t", "x" * 300),))))
+    with pytest.raises(OutboxFull):
+        outbox.put(SessionConfigured(SessionSettings("a", tools=(ClientTool("t", "x" * 300),))))
+    await outbox.put_audio(ReplyAudio(2, b"x" * 5_000))
+    outbox.put(ReplyText(2, "z" * 50))
+    assert outbox.fence(2) == 2
+    outbox.put(ReplyText(3, "z" * 50))  # what was thrown away does not count
 
 
 async def test_a_fence_ends_a_hold_and_takes_what_was_held() -> None:
     outbox = Outbox(10, 10)
     await outbox.put_audio(ReplyAudio(1, b"1"))
     outbox.put(InputCleared())
-    outbox.hold()
+    outbox.hold(1)
     assert outbox.fence(1) == 1
     await outbox.put_audio(ReplyAudio(2, b"2"))
     assert await _all(outbox) == [InputCleared(), ReplyAudio(2, b"2")]
@@ -159,7 +180,7 @@ async def test_a_fence_ends_a_hold_and_takes_what_was_held() -> None:
 async def test_what_is_held_counts_as_waiting() -> None:
     outbox = Outbox(2, 2)
     await outbox.put_audio(ReplyAudio(1, b"1"))
-    outbox.hold()
+    outbox.hold(1)
     outbox.put(InputCleared())
     with pytest.raises(OutboxFull):
         outbox.put(InputCleared())

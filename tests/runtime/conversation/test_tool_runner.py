@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.anyio
 class _Bench:
     def __init__(self, *tools: Tool, intents: IntentMemory | None = None, turn: int = 2, epoch: int = 1) -> None:
         self.events: list[AgentEvent] = []
-        self.faults: list[Exception] = []
+        self.faults: list[BaseException] = []
         intents = intents or IntentMemory()
         self.client_tools = ClientTools()
         self.client_tools.declared = {"look_up": ClientTool("look_up")}
@@ -181,3 +182,29 @@ async def test_a_tool_of_the_client_makes_its_turn_final() -> None:
         assert isinstance(asked, ToolRequested)
         assert bench.client_tools.answer(ToolOutput(asked.call_id, '{"hot": true}'))
     assert bench.run.had_effects
+
+
+async def test_a_cancel_that_nobody_of_ours_asked_for_is_a_fault_of_the_tool() -> None:
+    async def look(_: Mapping[str, Json], __: str) -> Json:
+        inner = asyncio.get_running_loop().create_future()
+        inner.cancel()  # as a library's own time limit does
+        await inner
+        return None
+
+    bench = _Bench(tool("look", look))
+    with pytest.raises(ToolFailure, match="look failed"):
+        await bench.run("look", {})
+    assert [type(fault) for fault in bench.faults] == [asyncio.CancelledError]
+    assert bench.finished.is_error
+
+
+async def test_our_own_cancel_is_none() -> None:
+    async def look(_: Mapping[str, Json], __: str) -> Json:
+        await anyio.sleep_forever()
+        return None
+
+    bench = _Bench(tool("look", look))
+    with anyio.move_on_after(0.05) as scope:
+        await bench.run("look", {})
+    assert scope.cancelled_caught
+    assert not bench.faults
