@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Role, Turn
 from runtime.dialogue.caller_events import CallerEvent, DeleteItem, Dtmf, RequestReply, SayText
+from runtime.dialogue.session_settings import ServerVad
 from runtime.primitives.reasons import EndReason
 from tests.support.call_parts import ScriptedAgent, noise, quiet
 from tests.support.local_runtime import until
-from tests.support.sessions import Session, session
+from tests.support.sessions import SETTINGS, Session, session
 
 pytestmark = pytest.mark.anyio
 
@@ -77,4 +79,27 @@ async def test_what_is_typed_or_keyed_or_asked_for_keeps_it(events: Sequence[Cal
         await call.link.do(*events)
         since_s = anyio.current_time()
         await until(lambda: anyio.current_time() > since_s + 1.5)
+        assert call.reason is None
+
+
+async def test_words_keep_a_call_whose_client_asks_for_replies_itself() -> None:
+    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=200, creates_response=False))
+    async with session(_parting(), settings=settings, lead_ms=1_000) as call:
+        await _said(call)
+        await call.link.do(*noise(0.5), *quiet(0.4))
+        await call.link.until(ev.TranscriptReady)
+        since_s = anyio.current_time()
+        await until(lambda: anyio.current_time() > since_s + 1.2)
+        assert call.reason is None
+
+
+async def test_speech_that_may_not_interrupt_the_goodbye_is_heard_out_too() -> None:
+    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=200, interrupts_response=False))
+    async with session(_parting(), settings=settings, lead_ms=100) as call:
+        await call.link.do(SayText("bye"), RequestReply("r"))
+        await call.link.until(ev.ReplyAudio, 5)
+        await call.link.do(*noise(0.5))
+        await call.link.until(ev.ReplyDone)
+        since_s = anyio.current_time()
+        await until(lambda: anyio.current_time() > since_s + 0.5)  # all of it was heard
         assert call.reason is None

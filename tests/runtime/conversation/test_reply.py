@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
+import anyio
 import pytest
 
 from runtime.conversation.reply import APOLOGY
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Turn
-from runtime.dialogue.caller_events import RequestReply, SayText
+from runtime.dialogue.caller_events import Interrupt, RequestReply, SayText
 from runtime.engines.errors import EngineBusy
 from runtime.engines.ports import Samples
 from runtime.engines.synthetic import ToneSynthesizer
@@ -78,3 +79,17 @@ async def test_what_the_synthesiser_had_no_time_for_was_not_said() -> None:
         await call.link.until(ev.ReplyDone, 2)
     said = agent.turns[1].history[1]
     assert (said.text, said.is_complete) == (done.text, False)
+
+
+async def test_a_reply_that_is_stopped_is_no_fault_of_the_agent() -> None:
+    async def answer(_: Turn) -> AsyncIterator[str]:
+        yield "One moment. "
+        await anyio.sleep_forever()
+
+    async with session(ScriptedAgent(answer)) as call:
+        await call.link.do(SayText("hello"), RequestReply())
+        await call.link.until(ev.ReplyText)
+        await call.link.do(Interrupt())
+        await call.link.until(ev.ReplyDone)
+        await anyio.wait_all_tasks_blocked()
+        assert not call.observer.faults

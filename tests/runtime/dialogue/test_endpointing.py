@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.dialogue.endpointing import Endpointer, OnsetRule, Paused, SpeechBegan, SpokeOn, TurnEnded
+from runtime.dialogue.pauses import LearnedPauses
 from runtime.dialogue.session_settings import ServerVad
 
 _MS = 32.0
@@ -108,3 +109,25 @@ def test_a_turn_that_was_cut_off_is_learned_from() -> None:
         endpointer.hear(ratio)
     endpointer.was_cut_off(16)
     assert endpointer.silence_ms() == pytest.approx(13 * _MS * 1.1)
+
+
+def test_what_was_forgotten_is_no_evidence() -> None:
+    endpointer = Endpointer(ServerVad(), _MS)
+    for _ in range(3):
+        endpointer.hear(0.95)
+    endpointer.forget()
+    assert endpointer.hear(0.6, OnsetRule.QUICK) is None
+
+
+def test_frames_that_pass_unheard_count() -> None:
+    endpointer = Endpointer(ServerVad(), _MS)
+    for _ in range(5):
+        endpointer.pass_over()
+    assert [endpointer.hear(0.9) for _ in range(3)][-1] == SpeechBegan(5)
+
+
+def test_a_shorter_gap_does_not_shorten_what_a_longer_one_taught() -> None:
+    pauses = LearnedPauses()
+    pauses.was_cut_off(600.0)
+    pauses.was_cut_off(150.0)
+    assert pauses.silence_ms(500.0) == pytest.approx(600.0 * 1.1 * 7 / 8)
