@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import cast
+
 import anyio
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from balancer.continuity.move_table import MoveState
+from balancer.front.dial import RuntimeConnection
 from balancer.front.succession import Succession
+from balancer.placement.placement import Placement
 from protos.switchboard.v1 import continuity_pb2 as pb
 from protos.switchboard.v1 import placement_pb2
 from tests.balancer.support.aside_runtime import AsideRuntime, Line, agent, asides
@@ -16,7 +21,8 @@ from tests.balancer.support.running import Running, fleet_of, until
 pytestmark = pytest.mark.anyio
 
 ADOPTION = placement_pb2.PLACEMENT_KIND_ADOPTION
-QUICKLY = {"runtime_probe_after_ms": 100, "runtime_suspect_after_ms": 300}
+QUICKLY = {"runtime_probe_after_ms": 100, "runtime_suspect_after_ms": 300, "suspect_after_ms": 60_000, "lease_ttl_ms": 180_000}
+"""The relay's own watch alone: the fleet hears of it much later."""
 
 
 async def receive(client: ClientConnection, count: int) -> list[str | bytes]:
@@ -101,12 +107,33 @@ async def test_an_idle_call_is_probed_and_not_suspected() -> None:
     async with fleet_of(*runtimes, **QUICKLY) as service, connect(service.url) as client:
         await says(client, "hello", "1:hello")
         line = first_and_other(runtimes)[0].lines[0]
-        with anyio.fail_after(10):
-            for _ in range(20):  # as long as ten suspicions
-                await (await line.connection.ping())
-                await anyio.wait_all_tasks_blocked()
-                await until(lambda: not succession(service)._call.runtime.heard)
+        await until(lambda: line.asides.pings >= 10)  # as long as three suspicions
         assert moves(service) == {}
+
+
+async def test_a_runtime_that_is_heard_in_the_last_moment_keeps_its_call() -> None:
+    runtimes = pair()
+    async with fleet_of(*runtimes, **QUICKLY) as service, connect(service.url) as client:
+        await says(client, "hello", "1:hello")
+        stopped, other = first_and_other(runtimes)
+        other.refuse_with = placement_pb2.REFUSAL_REASON_LIMIT
+        stopped.stop()
+        await until(lambda: succession(service).state is MoveState.SUSPECTED)
+        transport = AbortedTransport()
+        succession(service)._call.runtime.heard = True
+        connection = RuntimeConnection(cast(asyncio.Transport, transport), b"", has_asides=True)
+        succession(service)._found(connection, cast(Placement, None))
+        assert transport.is_aborted
+        assert succession(service).state is MoveState.SERVING
+        stopped.wake()
+        await says(client, "more", "2:more")
+
+
+class AbortedTransport:
+    is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
 
 # Planned moves
@@ -156,6 +183,7 @@ async def test_what_the_source_says_until_the_cut_is_heard_and_counted() -> None
     """Both sides by hand: the source plays on while the target makes itself ready."""
     ready = anyio.Event()
     played = 0
+    heard: list[bytes | pb.RelayAside | None] = []
 
     async def by_hand(runtime: AsideRuntime, line: Line) -> None:
         nonlocal played
@@ -164,7 +192,7 @@ async def test_what_the_source_says_until_the_cut_is_heard_and_counted() -> None
             await ready.wait()
             line.say_aside(restored=pb.Restored())
             while not asides(line, "go_on"):  # what the caller says meanwhile comes here too
-                await line.next()
+                heard.append(await line.next())
             await line.connection.send("from the target")
             await line.next()
             return
@@ -191,6 +219,7 @@ async def test_what_the_source_says_until_the_cut_is_heard_and_counted() -> None
         assert await receive(client, 3) == ["frame 4", "frame 5", "frame 6"]
         ready.set()
         assert await receive(client, 1) == ["from the target"]
+        assert heard[0] == b"play on"
         (target,) = [each for each in runtimes if any(one.kind == ADOPTION for one in each.reserved)]
         assert asides(target.lines[0], "go_on")[0].told == 6  # since the checkpoint that it was given
 
@@ -219,7 +248,8 @@ async def test_a_move_that_fails_before_the_cut_changes_nothing(failure: str) ->
         await agent(runtime, line)
 
     runtimes = pair(talk=talk)
-    async with fleet_of(*runtimes, move_timeout_ms=400) as service, connect(service.url) as client:
+    timeout_ms = 400 if failure in ("deaf source", "slow target") else 30_000
+    async with fleet_of(*runtimes, move_timeout_ms=timeout_ms) as service, connect(service.url) as client:
         await says(client, "hello", "1:hello")
         source, target = first_and_other(runtimes)
         if failure == "nobody":

@@ -176,7 +176,7 @@ async def test_the_callers_pings_are_answered_and_its_goodbye_too_while_no_runti
         async with connect(service.url + "?session_id=c") as client:
             await says(client, "hello", "1:hello")
             first.die()
-            await until(lambda: len(second.reserved) >= 1)
+            await until(lambda: len(second.reserved) >= 1 and not service.balancer.fleet.books.where("c"))
             with anyio.fail_after(5):
                 await (await client.ping())
             with pytest.raises(websockets.InvalidStatus) as refused:  # the session is in use, though nobody serves it
@@ -318,15 +318,41 @@ async def test_before_the_first_checkpoint_a_lost_runtime_is_told_to_the_caller(
 
 async def test_a_runtime_without_asides_never_adopts() -> None:
     first, plain, third = AsideRuntime("r1"), FakeRuntime("r2"), AsideRuntime("r3")
-    runtimes = [first, third]
-    async with fleet_of(first, plain, third) as service:
-        plain.refuse_with = placement_pb2.REFUSAL_REASON_LIMIT  # to the call itself, not to its adoption
-        async with connect(service.url + "?session_id=c") as client:
-            await says(client, "hello", "1:hello")
-            plain.refuse_with = 0
-            serving(runtimes).die()
-            await says(client, "more", "2:more")
-            assert plain.live == {}
+    limit = plain.refuse_with = third.refuse_with = placement_pb2.REFUSAL_REASON_LIMIT
+    async with fleet_of(first, plain, third) as service, connect(service.url + "?session_id=c") as client:
+        await says(client, "hello", "1:hello")
+        plain.refuse_with, first.refuse_with = 0, limit
+        first.die()
+        await until(lambda: len(plain.connections) >= 1)
+        third.refuse_with = 0
+        await says(client, "more", "2:more")
+        assert "c" in third.live
+        await until(lambda: plain.live == {})
+
+
+async def test_a_runtime_that_lost_only_the_connection_gets_the_call_back_where_nobody_else_is() -> None:
+    only = AsideRuntime("r1")
+    async with fleet_of(only) as service, connect(service.url + "?session_id=c") as client:
+        await says(client, "hello", "1:hello")
+        only.die()
+        await says(client, "more", "2:more")
+        assert only.live["c"] >= 2
+
+
+async def test_a_full_runtime_adopts() -> None:  # it keeps room beyond its limit for calls that lost their own
+    runtimes = pair(hard_limit=1)
+    async with (
+        fleet_of(*runtimes) as service,
+        connect(service.url + "?session_id=c") as client,
+        connect(service.url + "?session_id=d") as other,
+    ):
+        await says(client, "hello", "1:hello")
+        await says(other, "hello", "1:hello")
+        await until(lambda: all(row.active == 1 for row in service.balancer.fleet.view.rows()))
+        serving(runtimes).refuse_with = placement_pb2.REFUSAL_REASON_LIMIT
+        serving(runtimes).die()
+        await says(client, "more", "2:more")
+        assert moves(service) == {("crash", "moved"): 1}
 
 
 # Intents

@@ -38,11 +38,13 @@ class _Asides(Extension):
     def __init__(self) -> None:
         self.came: asyncio.Queue[bytes | pb.RelayAside | None] = asyncio.Queue()
         self._part = b""
+        self.pings = 0
 
     def encode(self, frame: Frame) -> Frame:
         return frame
 
     def decode(self, frame: Frame, *, max_size: int | None = None) -> Frame:
+        self.pings += frame.opcode is Opcode.PING
         if frame.rsv3:
             self.came.put_nowait(pb.RelayAside.FromString(bytes(frame.data)))
             return Frame(Opcode.PONG, b"")
@@ -77,11 +79,15 @@ class Line:
         assert self.connection.request is not None
         return self.connection.request.headers[SESSION_HEADER]
 
+    @property
+    def asides(self) -> _Asides:
+        (found,) = self.connection.protocol.extensions
+        assert isinstance(found, _Asides)
+        return found
+
     async def next(self) -> bytes | pb.RelayAside | None:
         """None: it is over."""
-        (asides,) = self.connection.protocol.extensions
-        assert isinstance(asides, _Asides)
-        item = await asides.came.get()
+        item = await self.asides.came.get()
         if isinstance(item, pb.RelayAside):
             self.heard.append(item)
         return item
@@ -175,14 +181,12 @@ async def _run(runtime: FakeRuntime, connection: ServerConnection) -> None:
     assert isinstance(runtime, AsideRuntime)
     line = Line(connection)
     runtime.lines.append(line)
-    (extension,) = connection.protocol.extensions
-    assert isinstance(extension, _Asides)
 
     async def drain() -> None:
         with contextlib.suppress(websockets.ConnectionClosed):
             async for _ in connection:
                 pass
-        extension.came.put_nowait(None)
+        line.asides.came.put_nowait(None)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(drain)
