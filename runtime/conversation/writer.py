@@ -99,6 +99,7 @@ class Writer:
         await self._may_speak.wait()
         if self._following:
             await self._send(link, self._following)
+        self._keep_at = anyio.current_time() + _KEEP_EVERY_S
         while not self._has_ended:
             if link.keeper is not None and (self._asked or anyio.current_time() >= self._keep_at) and self._may_decide.is_set():
                 await self._keep(link, ())
