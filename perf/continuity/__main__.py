@@ -1,6 +1,7 @@
 """Calls that outlive the process that serves them: `python -m perf.continuity --mode kill --calls 10 --seed 1 --json`.
 
-One balancer, one runtime that serves all the calls, and a second one that comes before the harm does. Each call has three turns;
+One balancer, one runtime that serves all the calls, and a second one that comes before the harm does (a deploy: two that serve,
+and each is replaced in its turn). Each call has three turns;
 the harm comes in the middle of the second, in every other call while the agent speaks and else while the caller does. All times
 are the caller's: it plays the agent's audio as it comes, and a gap is where that runs dry. Numbered items, ten a second, are put
 into the conversation around the harm and must each be acknowledged once. The agent's tool is not idempotent and leaves a line for
@@ -64,6 +65,8 @@ async def measure(mode: Mode, calls: int, seed: int, runtime_arguments: list[str
         whole = await stack.enter_async_context(
             stage(logs, calls=calls, has_network=mode is Mode.PARTITION, runtime_arguments=arguments, told=told)
         )
+        if mode is Mode.DEPLOY:
+            await whole.add_runtime()
         pids = (whole.fleet.balancer.pid, whole.victim.pid)
         is_quiet = await wait_until_quiet(time.perf_counter, pids, _NOISY_CORES, _QUIET_WAIT_S)
         told(f"{calls} calls, {'real speech and models' if is_real else 'synthetic engines'}" + ("" if is_quiet else "; noisy"))
@@ -94,8 +97,9 @@ async def _calls(
         with anyio.fail_after(_READY_WITHIN_S):
             for caller in callers:
                 await caller.is_ready.wait()
-        told("first turns are over; a second runtime comes")
-        await whole.add_runtime()
+        told("first turns are over")
+        if mode is not Mode.DEPLOY:
+            await whole.add_runtime()
         harm.at_s = anyio.current_time() + _AHEAD_S
         harm.is_set.set()
         await anyio.sleep_until(harm.at_s)
@@ -103,7 +107,7 @@ async def _calls(
         wall_s = time.time()  # noqa: TID251  # the balancer's log has the time of day
         told(f"{mode.value}")
         sessions = [caller.session_id for caller in callers if not caller.failure]
-        await do_harm(mode, whole.fleet, whole.victim, whole.network, sessions)
+        await do_harm(mode, whole, sessions)
         harm_took_s = anyio.current_time() - began_s
         told(f"done after {harm_took_s:.2f} s; second and third turns go on")
     effects = [line.split()[0] for line in whole.effects.read_text().splitlines()]

@@ -21,10 +21,9 @@ EFFECTS_FILE: Final = "SWITCHBOARD_EFFECTS"
 _WORKS_S: Final = 0.15
 _ENDING: Final = (
     "I have written that down for you. Please wait a moment while I look through the other pages of the book. "
-    "There are some notes from this morning, and some from the day before. Nobody else has asked for this so far. "
-    "That is all there is, so go on whenever you like."
+    "There are some notes from this morning, and some from the day before."
 )
-"""About fifteen seconds of speech."""
+"""About ten seconds of speech."""
 
 
 async def _note(_: Mapping[str, Json], key: str) -> Json:

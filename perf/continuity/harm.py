@@ -11,7 +11,7 @@ from typing import Final
 
 import anyio
 
-from perf.continuity.namespace import Namespace
+from perf.continuity.stage import Stage
 from perf.fleet import LocalFleet
 from perf.processes import Program
 
@@ -33,19 +33,24 @@ class Mode(StrEnum):
     """SIGSTOP, and SIGCONT later: it wakes to calls that are no longer its own."""
     PARTITION = "partition"
     """Its network falls silent, and comes back later."""
+    DEPLOY = "deploy"
+    """Every runtime is replaced by a new one, one after another, each with SIGTERM."""
 
 
-async def do_harm(mode: Mode, fleet: LocalFleet, victim: Program, network: Namespace | None, sessions: Sequence[str]) -> None:
+async def do_harm(mode: Mode, whole: Stage, sessions: Sequence[str]) -> None:
     """Returns when it is done, and undone where it is undone; for a drain, when the process has left."""
+    victim, network = whole.victim, whole.network
     match mode:
         case Mode.MIGRATE:
             async with anyio.create_task_group() as group:
                 for session_id in sessions:
-                    group.start_soon(_move, fleet, session_id)
+                    group.start_soon(_move, whole.fleet, session_id)
         case Mode.DRAIN:
-            victim.terminate()
-            with anyio.fail_after(_EMPTY_WITHIN_S):
-                await victim.wait()
+            await _drain(victim)
+        case Mode.DEPLOY:
+            for old in list(whole.fleet.runtimes):
+                await whole.add_runtime()
+                await _drain(old)
         case Mode.KILL:
             victim.kill()
         case Mode.STOP:
@@ -57,6 +62,12 @@ async def do_harm(mode: Mode, fleet: LocalFleet, victim: Program, network: Names
             await network.cut()
             await anyio.sleep(_SLEEPS_S)
             await network.mend()
+
+
+async def _drain(runtime: Program) -> None:
+    runtime.terminate()
+    with anyio.fail_after(_EMPTY_WITHIN_S):
+        await runtime.wait()
 
 
 async def _move(fleet: LocalFleet, session_id: str) -> None:

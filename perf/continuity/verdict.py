@@ -17,7 +17,7 @@ __all__ = ["MovedCall", "figures", "targets_of"]
 
 _GAP_SPAN_S: Final = 8.0
 """Gaps that begin so long after the harm are put down to it."""
-_PLANNED: Final = (Mode.MIGRATE, Mode.DRAIN)
+_PLANNED: Final = (Mode.MIGRATE, Mode.DRAIN, Mode.DEPLOY)
 _DRAIN_50_S: Final = 5.0
 _RESUMED_S: Final[Mapping[Mode, float]] = {Mode.KILL: 1.0, Mode.STOP: 4.0, Mode.PARTITION: 4.0}
 """A silent runtime is to be found within 3 s; restoring is given one more."""
@@ -45,7 +45,8 @@ def figures(
     """`effects`: idempotency keys, one for each time that a tool did its work. `has_words`: what is recognised is speech."""
     at_s = callers[0].harm.at_s
     spoken = [caller for caller in callers if not caller.interrupts_caller]
-    gaps_ms = [_gap_ms(caller, at_s) for caller in spoken]
+    span_s = max(_GAP_SPAN_S, harm_took_s)
+    gaps_ms = [_gap_ms(caller, at_s, span_s) for caller in spoken]
     heard = [gap for gap in gaps_ms if gap is not None]
     lost = [caller for caller in callers if caller.failure]
     pairs = [(caller.turns[0], caller.turns[1]) for caller in callers if len(caller.turns) > 1 and has_words]
@@ -98,10 +99,11 @@ def targets_of(mode: Mode, found: Mapping[str, Any]) -> list[Target]:
     return targets
 
 
-def _gap_ms(caller: Caller, at_s: float) -> float | None:
+def _gap_ms(caller: Caller, at_s: float, span_s: float) -> float | None:
     """None: no reply played when the harm came, so that nothing can be said."""
-    reply = caller.reply_at(at_s)
-    return None if reply is None else reply.longest_gap_s(at_s, at_s + _GAP_SPAN_S) * 1_000
+    if caller.reply_at(at_s) is None:
+        return None
+    return max(reply.longest_gap_s(at_s, at_s + span_s) for reply in caller.replies.values()) * 1_000
 
 
 def _percentiles(values: Sequence[float]) -> dict[str, float | None]:

@@ -28,7 +28,7 @@ def _aside(message: Message) -> bytes:
 
 
 def _frame(data: bytes, **bits: bool) -> Frame:
-    return Frame(Opcode.BINARY, data, **{"rsv3": True, **bits})  # type: ignore[arg-type]  # the bits of a frame
+    return Frame(Opcode.BINARY, data, **{"rsv3": True, **bits})
 
 
 def test_an_aside_goes_no_further() -> None:

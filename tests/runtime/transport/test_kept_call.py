@@ -11,7 +11,7 @@ import pytest
 
 from protos.switchboard.v1 import continuity_pb2 as pb
 from runtime.primitives.ids import Epoch, SessionId
-from runtime.session.admission import Admitted, AdmissionRequest
+from runtime.session.admission import AdmissionRequest, Admitted
 from runtime.wire.asides import ASIDE_EXTENSION, build_aside
 from runtime.wire.headers import TICKET_HEADER
 from tests.support.local_runtime import LocalRuntime, local_runtime, until
