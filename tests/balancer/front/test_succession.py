@@ -159,9 +159,10 @@ async def test_nobody_adopts_the_caller_is_told_and_it_is_counted() -> None:
 
 async def test_a_runtime_that_comes_free_within_the_bound_adopts() -> None:
     first, second = pair()
-    second.refuse_with = placement_pb2.REFUSAL_REASON_LIMIT
+    second.refuse_with = limit = placement_pb2.REFUSAL_REASON_LIMIT
     async with fleet_of(first, second) as service, connect(service.url + "?session_id=c") as client:
         await says(client, "hello", "1:hello")
+        first.refuse_with = limit  # it lost the connection alone, and would take the call back
         first.die()
         await until(lambda: len(second.reserved) >= 2)
         second.refuse_with = 0
@@ -171,10 +172,11 @@ async def test_a_runtime_that_comes_free_within_the_bound_adopts() -> None:
 
 async def test_the_callers_pings_are_answered_and_its_goodbye_too_while_no_runtime_is_there() -> None:
     first, second = pair()
-    second.refuse_with = placement_pb2.REFUSAL_REASON_LIMIT
+    second.refuse_with = limit = placement_pb2.REFUSAL_REASON_LIMIT
     async with fleet_of(first, second) as service:
         async with connect(service.url + "?session_id=c") as client:
             await says(client, "hello", "1:hello")
+            first.refuse_with = limit  # it lost the connection alone, and would take the call back
             first.die()
             await until(lambda: len(second.reserved) >= 1 and not service.balancer.fleet.books.where("c"))
             with anyio.fail_after(5):
@@ -189,10 +191,11 @@ async def test_the_callers_pings_are_answered_and_its_goodbye_too_while_no_runti
 
 async def test_a_flood_while_no_runtime_is_there_is_held_back_and_lost_nowhere() -> None:
     first, second = pair()
-    second.refuse_with = placement_pb2.REFUSAL_REASON_LIMIT
+    second.refuse_with = limit = placement_pb2.REFUSAL_REASON_LIMIT
     count, size = 40, 20_000
     async with fleet_of(first, second, replay_most_bytes=100_000) as service, connect(service.url + "?session_id=c") as client:
         await says(client, "hello", "1:hello")
+        first.refuse_with = limit  # it lost the connection alone, and would take the call back
         first.die()
         await until(lambda: len(second.reserved) >= 1)
 
@@ -327,6 +330,7 @@ async def test_a_runtime_without_asides_never_adopts() -> None:
         third.refuse_with = 0
         await says(client, "more", "2:more")
         assert "c" in third.live
+        assert moves(service) == {("crash", "moved"): 1}
         await until(lambda: plain.live == {})
 
 
