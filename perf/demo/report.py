@@ -28,7 +28,7 @@ async def report(run: DemoRun) -> dict[str, Any]:
     replies = await _hear_replies(run.calls)
     answered = [call for call in run.calls if call.result is not None and not call.failure]
     books = run.fleet["books"]
-    ended = sum(books["ended"].values()) + books["runtime_lost"]
+    ended = sum(books["ended"].values()) + books["runtime_lost"] + books["moved_out"] - books["moved_in"]
     transcripts = [(call.recording.reference, call.result.transcript if call.result else "") for call in run.calls]
     read_back = [contains_words(call.result.reply_text, call.result.transcript) for call in answered if call.result]
     elsewhere = [runtime for runtime in run.first_wave if runtime != run.held_runtime]

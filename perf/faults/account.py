@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from perf.faults.journal import Journal
-from perf.faults.plan import REASONS, Connection, Outcome, planned_outcome, ways
+from perf.faults.plan import REASONS, Connection, Door, Outcome, planned_outcome, ways
 
 __all__ = ["Account", "Said", "draw_up", "read_lines"]
 
@@ -85,7 +85,9 @@ def draw_up(plan: Iterable[Connection], journal: Journal, said: Said) -> Account
     account.not_as_planned = account.note("not as planned", connections.keys() - as_planned - cut)
     wrong = [name for name, reason in said.ended if name not in connections or reason != REASONS.get(connections[name].ending)]
     account.for_another_reason = account.note("another reason", wrong)
-    ends = Counter([name for name, _ in said.ended] + said.lost)
+    # Behind the relay a session whose worker was killed goes on at another, and ends there.
+    moves = {name for name in touched if name in connections and connections[name].door is Door.RELAYED}
+    ends = Counter([name for name, _ in said.ended] + [name for name in said.lost if name not in moves])
     account.ended_twice = account.note("ended twice", (name for name, count in ends.items() if count > 1))
     acknowledged = {name for name in as_planned if expected[name] is Outcome.STARTED}
     # A worker writes that a session ended after it has counted it: a kill may come in between.

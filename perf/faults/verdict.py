@@ -76,7 +76,8 @@ def targets_of(found: Findings) -> list[Target]:
     written = Counter(reason for _, reason in found.said.ended)
     # A worker that is killed between counting an end and writing it down has counted one more.
     unlike = sum(abs(totals.ended.get(reason, 0) - written[reason]) for reason in totals.ended.keys() | written.keys())
-    untold = totals.started - legs_in_books(found.books)
+    arrived = totals.started + totals.moved_in
+    untold = arrived - legs_in_books(found.books)
     placements = {name: found.fleet["books"][name] for name in ("attempted", "placed", "abandoned", "being_placed")}
     unplaced = placements["attempted"] - placements["placed"] - placements["abandoned"]
     rows = [
@@ -92,7 +93,7 @@ def targets_of(found: Findings) -> list[Target]:
         ("live_when_killed", len(found.journal.must), "sessions", ">=", found.kills),
         ("lost_counted_less_named", totals.lost - len(found.said.lost), "sessions", "==", 0),
         ("reasons_counted_unlike_written", unlike, "ends", "<=", found.kills),
-        ("started_less_ended_and_lost", totals.started - ended - totals.lost, "sessions", "==", 0),
+        ("arrived_less_ended_left_and_lost", arrived - totals.moved_out - ended - totals.lost, "legs", "==", 0),
         ("active_at_the_end", totals.active, "sessions", "==", 0),
         ("identity_slots_left", found.slots_left, "slots", "==", 0),
         ("entries_left", sum(each.active + each.reserved for each in (*found.after.values(), *found.left.values())), "", "==", 0),

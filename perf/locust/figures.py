@@ -124,7 +124,10 @@ def unexplained(sessions: Sequence[SessionRecord], settled: Settled) -> dict[str
     others = sum(count for reason, count in ended.items() if reason not in ("closed_by_caller", "connection_lost"))
     differences = {
         "started_by_callers_and_books": len(began) - books["started"] - books["recovered"],
-        "started_and_ended": books["started"] + books["recovered"] - sum(ended.values()) - books["runtime_lost"],
+        "started_and_ended": sum(books[name] for name in ("started", "recovered", "moved_in"))
+        - sum(ended.values())
+        - books["moved_out"]
+        - books["runtime_lost"],
         "books_and_runtimes": sum(abs(ended[reason] - at_runtimes[reason]) for reason in {*ended, *at_runtimes}),
         "goodbyes": max(0, abs(goodbyes - ended["closed_by_caller"]) - dropped),
         "cut_lines": max(0, abs(cut - ended["connection_lost"]) - dropped),

@@ -22,10 +22,17 @@ def test_lines_are_those_of_the_plan() -> None:
 
 
 def _account(
-    ending: Ending, outcome: Outcome, ended: list[str], *, lost: int = 0, must: bool = False, may: bool = False
+    ending: Ending,
+    outcome: Outcome,
+    ended: list[str],
+    *,
+    lost: int = 0,
+    must: bool = False,
+    may: bool = False,
+    door: Door = Door.DIRECT,
 ) -> Account:
     journal = Journal(lambda: 0.0)
-    connection = Connection("f-1", Wire.WEBSOCKET, Door.DIRECT, ending, 0)
+    connection = Connection("f-1", Wire.WEBSOCKET, door, ending, 0)
     journal.close(journal.open(connection), outcome)
     if must:
         journal.must.add("f-1")
@@ -64,6 +71,8 @@ _DONE = Outcome.STARTED
         (_account(Ending.SILENT, Outcome.UNSPOKEN, ["connection_lost"]), {"for_another_reason"}),
         (_account(Ending.CLOSE, _DONE, ["closed_by_caller"] * 2), {"ended_twice"}),
         (_account(Ending.CLOSE, _DONE, ["closed_by_caller"], lost=1, may=True), {"ended_twice"}),
+        (_account(Ending.CLOSE, _DONE, ["closed_by_caller"], lost=1, must=True, door=Door.RELAYED), set()),
+        (_account(Ending.CLOSE, _DONE, ["closed_by_caller"] * 2, must=True, lost=1, door=Door.RELAYED), {"ended_twice"}),
         (_account(Ending.CLOSE, _DONE, []), {"without_end"}),
         (_account(Ending.CLOSE, _DONE, [], lost=1), {"lost_without_kill"}),
         (_account(Ending.STAY, Outcome.CUT, [], must=True), {"killed_not_lost"}),

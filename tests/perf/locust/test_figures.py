@@ -24,6 +24,8 @@ def _settled() -> Settled:
             "event_gaps": 0,
             "started": 3,
             "recovered": 0,
+            "moved_in": 0,
+            "moved_out": 0,
             "runtime_lost": 0,
             "ended": dict(_ENDED),
         },
