@@ -15,7 +15,7 @@ from runtime.codec.realtime_session import RealtimeSession
 from runtime.dialogue import agent_events
 from runtime.dialogue.agent_events import Echoed
 from runtime.dialogue.checkpoint import CHECKPOINT_VERSION, Checkpoint, WaitingEvent
-from runtime.primitives.errors import Fault, VoiceError
+from runtime.dialogue.checkpoint_check import BadCheckpoint, check_checkpoint
 
 __all__ = ["LONGEST_BYTES", "BadCheckpoint", "KeptSession", "decode_session", "encode_session"]
 
@@ -49,17 +49,6 @@ class _Document:
     wire: Any
     texts: tuple[str | None, ...]
     blobs: tuple[bytes | None, ...]
-
-
-class BadCheckpoint(VoiceError):
-    """A checkpoint that cannot be read, or must not be written; the text names the place and what is allowed, never a value."""
-
-    code = "bad_checkpoint"
-    fault = Fault.US
-
-    def __init__(self, problem: str) -> None:
-        self.problem = problem
-        super().__init__(f"checkpoint: {problem}")
 
 
 def encode_session(kept: KeptSession) -> bytes:
@@ -99,6 +88,7 @@ def decode_session(encoded: bytes) -> KeptSession:
     if abs(checkpoint.version - CHECKPOINT_VERSION) > 1:
         low, high = CHECKPOINT_VERSION - 1, CHECKPOINT_VERSION + 1
         raise BadCheckpoint(f"version is {checkpoint.version}; allowed: {low} to {high}")
+    check_checkpoint(checkpoint)
     return KeptSession(replace(checkpoint, waiting=waiting), document.wire, _messages(document.texts, document.blobs))
 
 

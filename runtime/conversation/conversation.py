@@ -52,6 +52,7 @@ from runtime.dialogue.caller_events import (
     ToolOutput,
 )
 from runtime.dialogue.checkpoint import Checkpoint
+from runtime.dialogue.checkpoint_check import BadCheckpoint, check_checkpoint
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.engines.ports import Engines
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
@@ -164,8 +165,12 @@ class Conversation:
     async def restore(self, checkpoint: Checkpoint, audio: Sequence[KeptMessage]) -> None:
         """Before `run`, which then greets nobody: goes on from a checkpoint, and says nothing before `go_on`.
 
-        `audio`: the caller's messages with audio from ordinal `audio_from` to `applied`, in order. Raises MissingAudio.
+        `audio`: the caller's messages with audio from ordinal `audio_from` to `applied`, in order. Raises MissingAudio, and
+        BadCheckpoint where the checkpoint contradicts itself or is another session's; then nothing has begun.
         """
+        if checkpoint.session_id != self._parts.session_id:
+            raise BadCheckpoint("it is of another session")
+        check_checkpoint(checkpoint)
         now_ns = self._clock.now_ns()
         self._applied = checkpoint.applied
         self._opened_ns = now_ns - checkpoint.age_ms * NS_PER_MS

@@ -67,6 +67,7 @@ def checkpoint_of(
 def _captured(turns: TurnTaker, now_ns: int) -> TurnsState:
     reply, last = turns.speaker.reply, turns.speaker.last
     onset = turns.onset
+    turns.speaker.check_notes()
     return TurnsState(
         floor=turns.keeper.floor,
         history=tuple(turns.context.history),
@@ -85,6 +86,7 @@ def _captured(turns: TurnTaker, now_ns: int) -> TurnsState:
         client_tools=turns.speaker.client_tools.state,
         key_stem=turns.speaker.key_stem,
         waiting_wish=turns.answers.waiting,
+        partial=turns.partial,
     )
 
 
@@ -142,6 +144,7 @@ async def resume(turns: TurnTaker, checkpoint: Checkpoint, audio: Sequence[KeptM
     turns.speaker.restore(numbers, state.memory, checkpoint.settings, state.reply, answered, state.last_reply)
     turns.speaker.farewell.is_said = state.hangs_up
     turns.answers.waiting = state.waiting_wish
+    turns.partial = state.partial
     turns.speaker.client_tools.go_on(state.client_tools)
     if state.floor in UNPROVEN and turns.speaker.reply is not None:
         turns.speaker.reply.mouth.hold()

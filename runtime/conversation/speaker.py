@@ -31,6 +31,7 @@ from runtime.dialogue.caller_events import RequestReply
 from runtime.dialogue.checkpoint import ReplyState
 from runtime.dialogue.context import Context
 from runtime.dialogue.items import Items
+from runtime.dialogue.notes import Notes, drop_unsound
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.clock import NS_PER_MS
 
@@ -89,6 +90,7 @@ class Speaker:
     ) -> None:
         """Begins a reply to the newest words of the history, or to none."""
         self.farewell.take_back()
+        self.check_notes()
         self._generation += 1
         self._turn += 1
         self.client_tools.begin()
@@ -100,6 +102,11 @@ class Speaker:
         self.reply = reply
         self._parts.stage.emit(ReplyStarted(reply.generation, reply.item_id, reply.previous_item_id, speaks, wish.metadata))
         self.start(settings)
+
+    def check_notes(self) -> None:
+        """Notes that are no JSON would come back changed, or not at all, in another process: they are dropped, loudly."""
+        for problem in drop_unsound(self.memory):
+            self._parts.observer.agent_failed(TypeError(problem))
 
     def decline(self, request: RequestReply) -> None:
         """A reply that was asked for is not wanted any more: it begins and ends at once."""
@@ -117,7 +124,7 @@ class Speaker:
         turn = Turn(
             text=said[-1].text if has_words else "",
             history=said[:-1] if has_words else said,
-            memory=self.memory,
+            memory=Notes(self.memory),
             call_tool=reply.call_tool,
             metadata=settings.metadata,
             instructions=settings.instructions if asked.wish.instructions is None else asked.wish.instructions,

@@ -57,6 +57,7 @@ class TurnTaker:
         speaker: the agent's side.
         ear, transcriber, answers: the caller's side: audio, words ahead of need, turns on their way to words and to replies.
         keeper, order, context: who has the floor, the order of items, and what was said.
+        partial: the item and words that were told last before its turn was over.
         onset: speech that was not told to the client yet. held_turn: a turn over the reply, while its words decide.
     """
 
@@ -80,6 +81,7 @@ class TurnTaker:
         )
         self.onset: Onset | None = None
         self.held_turn: Utterance | None = None
+        self.partial = "", ""
         self.silent_caller = SilentCaller()
         self.configure(settings)
 
@@ -287,8 +289,10 @@ class TurnTaker:
             self._happen(Happening.DISPROVEN if is_nothing else Happening.PROVEN)
         elif self._floor is Floor.DECIDING and transcript.text:
             self.ear.endpointer.hint(silence_factor(transcript.text))
-            if self.settings.wants_partials:
-                self._stage.emit(TranscriptPartial(self.order.open_id, transcript.text))
+            partial = self.order.open_id, transcript.text
+            if self.settings.wants_partials and partial != self.partial:
+                self.partial = partial
+                self._stage.emit(TranscriptPartial(*partial))
 
     def _classify(self, utterance: Utterance) -> None:
         """Where there is a classifier, how the utterance sounds may shorten the wait."""

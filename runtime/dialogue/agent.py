@@ -106,7 +106,8 @@ class Turn:
     Attributes:
         text: what the caller said, as recognised. Empty where nothing could be understood.
         history: what was said before this turn, oldest first.
-        memory: the agent's own notes on this call; JSON values only, kept between turns and across moves.
+        memory: the agent's own notes on this call, kept between turns and across moves. JSON values only: what would come back
+            from JSON as something else (a tuple, a set, NaN) is refused with a TypeError.
         call_tool: runs one of the agent's tools, or has the client run one of its own.
         client_tools: what the client declared that it can do.
         metadata: facts about the caller that came with the call.

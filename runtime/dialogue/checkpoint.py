@@ -186,6 +186,8 @@ class TurnsState:
     """What the idempotency keys of its tools begin with; empty: the session's name."""
     waiting_wish: Wish | None = None
     """A reply that is due and cannot begin yet."""
+    partial: tuple[str, str] = ("", "")
+    """The item and the words that were told last before its turn was over."""
 
 
 @dataclass(frozen=True, slots=True)

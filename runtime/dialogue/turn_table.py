@@ -24,7 +24,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["TURN_TABLE", "UNPROVEN", "Action", "Floor", "Happening", "next_turn"]
+__all__ = ["REPLYING", "TURN_TABLE", "UNPROVEN", "Action", "Floor", "Happening", "next_turn"]
 
 
 class Floor(StrEnum):
@@ -46,6 +46,8 @@ class Floor(StrEnum):
 
 UNPROVEN: Final = frozenset({Floor.DOUBTING, Floor.INTERRUPTED})
 """The caller speaks beside a reply, and it is open whether that is to stop it."""
+REPLYING: Final = frozenset({Floor.THINKING, Floor.SPEAKING, *UNPROVEN})
+"""A reply runs."""
 
 
 class Happening(StrEnum):

@@ -10,14 +10,14 @@ import anyio
 import numpy as np
 import pytest
 
-from runtime.codec.checkpoint_message import KeptSession, decode_session, encode_session
+from runtime.codec.checkpoint_message import BadCheckpoint, KeptSession, decode_session, encode_session
 from runtime.conversation.conversation import Conversation, NotSettled
 from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.kept_audio import MissingAudio
 from runtime.conversation.ports import ConversationLimits
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Json, Turn
-from runtime.dialogue.caller_events import AppendAudio, CallerEvent, CommitAudio, Dtmf, Goodbye, RequestReply, SayText
+from runtime.dialogue.caller_events import AppendAudio, CallerEvent, CommitAudio, Configure, Dtmf, Goodbye, RequestReply, SayText
 from runtime.dialogue.checkpoint import Checkpoint
 from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, ServerVad, SessionSettings
 from runtime.dialogue.turn_table import Floor
@@ -61,7 +61,8 @@ class _Process:
         self.agent = ScriptedAgent(answer, tools.get("tools", ()))
         engines = synthetic_engines(recognizer=self.recognizer)
         limits = ConversationLimits(lead_ms=lead_ms)
-        self.conversation = Conversation("s", _SETTINGS, self.agent, engines, limits, MonotonicClock(), Observer(), intents)
+        self.observer = Observer()
+        self.conversation = Conversation("s", _SETTINGS, self.agent, engines, limits, MonotonicClock(), self.observer, intents)
 
     async def heard(self, events: list[CallerEvent]) -> None:
         await self.link.do(*events)
@@ -303,3 +304,55 @@ async def test_the_same_words_are_heard_at_every_rate(rate_hz: int) -> None:
     assert second.link.of(ev.TranscriptReady)[0].text == first.link.of(ev.TranscriptReady)[0].text
     for process in (first, second):
         process.link.close()
+
+
+async def test_what_was_told_of_an_open_turn_is_not_told_again() -> None:
+    settings = replace(_SETTINGS, wants_partials=True)
+    first, second = (_Process(_ANSWER, 60_000, IntentMemory()) for _ in range(2))
+    events = [Configure(settings), *noise(0.6), *quiet(0.3)]
+    async with anyio.create_task_group() as group:
+        group.start_soon(first.conversation.run, first.link, None)
+        await first.heard(events)
+        await first.link.until(ev.TranscriptPartial)
+        checkpoint = await first.checkpoint()
+        await _resumed(checkpoint, events, second)
+        group.start_soon(second.conversation.run, second.link, None)
+        await second.heard(quiet(0.7))
+        await second.link.until(ev.ReplyDone)
+        group.cancel_scope.cancel()
+    assert not second.link.of(ev.TranscriptPartial)
+    for process in (first, second):
+        process.link.close()
+
+
+async def test_another_session_s_state_is_refused() -> None:
+    first, second = (_Process(_ANSWER, 60_000, IntentMemory()) for _ in range(2))
+    async with anyio.create_task_group() as group:
+        group.start_soon(first.conversation.run, first.link, None)
+        await first.heard(quiet(0.1))
+        checkpoint = await first.checkpoint()
+        group.cancel_scope.cancel()
+    with pytest.raises(BadCheckpoint, match="another session"):
+        await second.conversation.restore(replace(checkpoint, session_id="other"), [])
+    with pytest.raises(BadCheckpoint, match="turns.reply"):
+        await second.conversation.restore(replace(checkpoint, turns=replace(checkpoint.turns, floor=Floor.SPEAKING)), [])
+    for process in (first, second):
+        process.link.close()
+
+
+async def test_notes_that_no_checkpoint_could_hold_are_told_to_the_author_and_dropped() -> None:
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        turn.memory["list"] = found = [1]
+        found.append((1, 2))  # type: ignore[arg-type]  # an author's mistake
+        turn.memory["sound"] = True
+        yield _ANSWER
+
+    first = _Process(answer, 60_000, IntentMemory())
+    async with anyio.create_task_group() as group:
+        group.start_soon(first.conversation.run, first.link, None)
+        await first.link.do(RequestReply())
+        await first.link.until(ev.ReplyDone)
+        assert (await first.checkpoint()).turns.memory == {"sound": True}
+        group.cancel_scope.cancel()
+    assert [str(fault)[:20] for fault in first.observer.faults] == ["memory['list'][1] is"]
+    first.link.close()
