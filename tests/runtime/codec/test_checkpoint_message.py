@@ -31,8 +31,10 @@ from runtime.dialogue.checkpoint import (
 )
 from runtime.dialogue.session_settings import ClientTool, SessionSettings
 from runtime.dialogue.turn_table import Floor
+from runtime.dialogue.wishes import Wish
 
 _UTTERANCE = UtteranceState(((3, 20), (25, 40)), 1_280, 1_056, 240)
+_WISH = Wish(RequestReply("e2"), TurnCause.KEYS, is_asked=True, has_words=True)
 _REPLY = ReplyState(
     generation=2,
     item_id="item_0004",
@@ -56,6 +58,8 @@ _REPLY = ReplyState(
     ends_call=True,
     transfers_to="billing",
     answered=AnsweredState(_UTTERANCE, "item_0003", "item_0002", {}),
+    is_sent=True,
+    said_before=1,
 )
 _CHECKPOINT = Checkpoint(
     version=1,
@@ -79,15 +83,18 @@ _CHECKPOINT = Checkpoint(
             100,
             0.25,
             240,
-            ((1, 3),),
+            ((3, 5),),
             EndpointerState(44, 0, True, True, 32, 12, 8, 1.6, (0.1, 0.9), (210.0, 55.5, 4, 0.0)),
         ),
-        commits=(CommitState(_UTTERANCE, "item_0003", "item_0002", 12, None),),
+        commits=(CommitState(_UTTERANCE, "item_0003", "item_0002", 12, RequestReply("e2"), _WISH),),
         reply=_REPLY,
         last_reply=None,
         onset=OnsetState(900, 28, 140),
         held_turn=_UTTERANCE,
         silent_caller=(1, 4_000),
+        key_stem="s:1f",
+        waiting_wish=_WISH,
+        partial=("item_0003", "very"),
     ),
     age_ms=60_000,
     idle_ms=20,

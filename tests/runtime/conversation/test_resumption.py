@@ -334,7 +334,7 @@ async def test_another_session_s_state_is_refused() -> None:
         group.cancel_scope.cancel()
     with pytest.raises(BadCheckpoint, match="another session"):
         await second.conversation.restore(replace(checkpoint, session_id="other"), [])
-    with pytest.raises(BadCheckpoint, match="turns.reply"):
+    with pytest.raises(BadCheckpoint, match=r"turns\.reply"):
         await second.conversation.restore(replace(checkpoint, turns=replace(checkpoint.turns, floor=Floor.SPEAKING)), [])
     for process in (first, second):
         process.link.close()
@@ -342,7 +342,8 @@ async def test_another_session_s_state_is_refused() -> None:
 
 async def test_notes_that_no_checkpoint_could_hold_are_told_to_the_author_and_dropped() -> None:
     async def answer(turn: Turn) -> AsyncIterator[str]:
-        turn.memory["list"] = found = [1]
+        found: list[Json] = [1]
+        turn.memory["list"] = found
         found.append((1, 2))  # type: ignore[arg-type]  # an author's mistake
         turn.memory["sound"] = True
         yield _ANSWER

@@ -61,7 +61,7 @@ def test_what_a_conversation_writes_is_taken() -> None:
 @pytest.mark.parametrize("floor", Floor)
 def test_a_reply_runs_exactly_where_the_floor_is_the_agent_s(floor: Floor) -> None:
     bad = _turns(floor=floor, reply=None if floor in REPLYING else _REPLY, commits=(_COMMIT,))
-    with pytest.raises(BadCheckpoint, match="turns.reply"):
+    with pytest.raises(BadCheckpoint, match=r"turns\.reply"):
         check_checkpoint(bad)
 
 
@@ -105,5 +105,3 @@ def test_what_contradicts_itself_is_named(bad: Checkpoint, where: str) -> None:
     with pytest.raises(BadCheckpoint) as caught:
         check_checkpoint(bad)
     assert caught.value.problem.startswith(f"{where};")
-
-
