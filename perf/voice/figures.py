@@ -104,6 +104,8 @@ def targets_of(found: Mapping[str, Any]) -> list[Target]:
     at = found["calls"]
     share = found["turns_answered"] / found["turns_spoken"] if found["turns_spoken"] else None
     targets = [
+        # A call that was refused or broke off speaks no turns, so no other target would miss it.
+        Target(f"failures_at_{at}", len(found["failures"]), "calls", "==", 0),
         Target(f"turns_answered_at_{at}", share, "share", ">=", 0.99),
         Target(f"turn_latency_p50_at_{at}", found["turn_latency_ms"]["p50"], "ms", "<", 600.0),
         Target(f"turn_latency_p95_at_{at}", found["turn_latency_ms"]["p95"], "ms", "<", 1200.0),

@@ -152,7 +152,6 @@ class TurnTaker:
         """Forgets what was appended and not committed."""
         self.ear.clear()
         self.order.forget_open()
-        self.held_turn = self.onset = None
         if self._floor in (Floor.HEARING, Floor.DECIDING, *UNPROVEN):
             self._happen(Happening.NO_WORDS)
             self.answers.give()

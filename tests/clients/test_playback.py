@@ -62,3 +62,14 @@ def test_what_waits_is_told_in_milliseconds() -> None:
     playback = _playback(_audio(1, *[1] * 30))
     playback.take(10)
     assert playback.waiting_ms == pytest.approx(20)
+
+
+def test_a_voice_that_nobody_plays_does_not_pile_up() -> None:
+    playback = Playback(8_000)
+    for number in range(100):
+        playback.hear(AgentAudio(1, np.full(8_000, number, np.int16)))
+    assert playback.waiting_ms == 60_000
+    assert set(playback.take(8_000)) == {40}  # the newest minute
+    assert playback.waiting_ms == 59_000
+    playback.hear(Flushed(1))
+    assert playback.waiting_ms == 0

@@ -68,6 +68,7 @@ def test_figures_of_a_wave() -> None:
         ({"turns": [*_TURNS, _over(250.0)]}, "interruption_p95_at_10"),
         ({"turns": [*_TURNS, _over(None, was_noticed=False)]}, "interruptions_noticed_at_10"),
         ({"turns": [*_TURNS, *[_turn(transcript="")] * 4]}, "word_error_rate_at_10"),
+        ({"failures": ["refused: no capacity"]}, "failures_at_10"),
         ({"stale_frames": 1}, "stale_frames_at_10"),
         ({"stale_frames_sent": 1}, "stale_frames_at_10"),
         ({"runtime_cpu_s": 9.4}, "runtime_cpu_per_call_at_10"),

@@ -243,7 +243,7 @@ async def test_one_reply_at_a_time_and_nothing_to_cancel() -> None:  # bug R54
         assert done.status is ev.ReplyStatus.CANCELLED
 
 
-async def test_invalid_messages_are_answered_and_do_not_start_aopen_session() -> None:  # requirement S1
+async def test_invalid_messages_are_answered_and_start_no_session() -> None:  # requirement S1
     async with open_session() as session:
         await session.link.do(Invalid("unknown_event", "type is 'x'", "e"))
         await session.link.until(ev.SoftError)
@@ -284,7 +284,7 @@ async def test_settings_change_on_the_way() -> None:
         ({"maximum_s": 0.05}, True, EndReason.MAXIMUM_LENGTH),
     ],
 )
-async def test_limits_end_theopen_session(limits: dict[str, float], speaks: bool, reason: EndReason) -> None:
+async def test_limits_end_the_session(limits: dict[str, float], speaks: bool, reason: EndReason) -> None:
     async with open_session(limits=limits) as session:
         if speaks:
             await session.link.do(ClearAudio())
