@@ -24,7 +24,10 @@ from typing import Any, Final
 import anyio
 
 from perf.bench.machine import ForeignCpu, describe_machine
+from perf.bench.relay_peers import compare, targets_of
 from perf.bench.relay_traffic import PAYLOAD_BYTES, EchoBackend, PingPongCaller
+from perf.peers.build import NoCompiler
+from perf.peers.proxies import ProxyFailed
 from perf.targets import Target, all_met, as_json
 
 _TARGET_US: Final = 5.0
@@ -179,12 +182,38 @@ async def bench_relay(backend_port: int, port: int, pid: int, seconds: float) ->
     return found
 
 
+def _beside_peers(seconds: float, seed: int, *, is_json: bool) -> int:
+    try:
+        found = anyio.run(compare, seconds, lambda text: print(f"relay: {text}", file=sys.stderr))
+    except (NoCompiler, ProxyFailed, RuntimeError) as error:
+        print(f"relay: {error}", file=sys.stderr)
+        if is_json:
+            print(json.dumps({"ok": False, "reason": str(error), "targets": []}))
+        return 1
+    targets = targets_of(found)
+    result = {
+        "ok": all_met(targets),
+        "targets": as_json(targets),
+        **found,
+        "seconds_each": seconds,
+        "payload_bytes": PAYLOAD_BYTES,
+        "seed": seed,
+        "machine": describe_machine(),
+        "method": "each proxy alone on the first core with one worker, load generator and backend on the last; CPU from /proc",
+    }
+    print(json.dumps(result) if is_json else "\n".join(f"{name}: {json.dumps(row)}" for name, row in found.items()))
+    return 0 if result["ok"] else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m perf.bench.relay", description="CPU of the relay for each relayed frame.")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--seed", type=int, default=1, help="accepted for symmetry; this load draws nothing by chance")
     parser.add_argument("--seconds", type=float, default=12.0, help="about how long to measure in all (default 12)")
+    parser.add_argument("--peers", action="store_true", help="beside HAProxy, Envoy and nginx, as far as they are here")
     arguments = parser.parse_args()
+    if arguments.peers:
+        return _beside_peers(arguments.seconds / 4, arguments.seed, is_json=arguments.json)
     found = anyio.run(bench, arguments.seconds / 5, backend_options={"use_uvloop": True})
     cost = found["saturated_relayed"]["relay_cpu_us_per_frame"]
     splice = found["saturated_splice"]["relay_cpu_us_per_frame"]

@@ -1,12 +1,13 @@
 """The relay alone in a process of its own, placing every call on one given address: what perf.bench.relay measures.
 
-`python -m perf.bench.relay_process HOST:PORT [splice]` prints its own port and serves until its standard input closes. `splice`
-moves bytes without looking at anything: what this event loop and machine cost before any relay work.
+`python -m perf.bench.relay_process HOST:PORT [splice] [--port N]` prints its port and serves until its standard input closes.
+`splice` moves bytes without looking at anything: what this event loop and machine cost before any relay work.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import sys
 from collections.abc import Callable
@@ -95,12 +96,12 @@ async def splice(address: str) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def serve(address: str) -> None:
+async def serve(address: str, port: int = 0) -> None:
     clock = MonotonicClock()
     # The front uses these two calls of the placer only; a real one would add reservations, which are not the relay's cost.
     placer = cast(Placer, FixedPlacer(address))
     names = iter(range(10**9))
-    log = make_logger(sys.stderr, "error")
+    log = make_logger(sys.stderr, "warning")
     front = FrontServer(
         placer,
         lambda: True,
@@ -113,7 +114,8 @@ async def serve(address: str) -> None:
         lambda *_: False,
     )
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
     listener.listen(1024)
     listener.setblocking(False)
 
@@ -127,4 +129,10 @@ async def serve(address: str) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(splice if "splice" in sys.argv[2:] else serve, sys.argv[1], backend_options={"use_uvloop": True})
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+    if "splice" in sys.argv[2:]:
+        anyio.run(splice, sys.argv[1], backend_options={"use_uvloop": True})
+    else:
+        wanted = int(sys.argv[sys.argv.index("--port") + 1]) if "--port" in sys.argv else 0
+        anyio.run(serve, sys.argv[1], wanted, backend_options={"use_uvloop": True})

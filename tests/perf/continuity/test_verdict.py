@@ -1,0 +1,75 @@
+"""What a run of calls through harm adds up to: nothing that was lost, late, doubled or out of order goes unseen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perf.continuity.caller import Caller, Harm
+from perf.continuity.harm import Mode
+from perf.continuity.play_out import PlayOut
+from perf.continuity.verdict import MovedCall, figures, targets_of
+
+
+def _caller(**changes: Any) -> Caller:
+    harm = Harm()
+    harm.at_s = 100.0
+    caller = Caller(np.zeros(24_000, np.int16), False, harm)
+    caller.turns = ["one two", "one two", "one two"]
+    caller.sent_items = caller.acknowledged_items = [0, 1, 2]
+    reply = PlayOut()
+    for number in range(200):
+        reply.take(98.0 + number * 0.02, 0.02)
+    caller.replies = {"resp_1": reply}
+    for name, value in changes.items():
+        setattr(caller, name, value)
+    return caller
+
+
+def _missed(mode: Mode, caller: Caller, moves: list[MovedCall], effects: list[str]) -> set[str]:
+    found = figures(mode, [caller], moves, effects, 1.0, has_words=True)
+    return {target.name for target in targets_of(mode, found) if not target.is_met}
+
+
+_MOVED = [MovedCall("call-0", "moved", 0.4, 0.1)]
+
+
+def test_a_call_that_nothing_happened_to_meets_all() -> None:
+    for mode in Mode:
+        assert _missed(mode, _caller(), _MOVED, ["a", "b"]) == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({"failure": "closed", "turns": ["one"]}, {"calls_lost", "third_turns_answered"}),
+        ({"acknowledged_items": [0, 2]}, {"messages_lost"}),
+        ({"acknowledged_items": [0, 1, 1, 2]}, {"messages_twice"}),
+    ],
+)
+def test_what_went_wrong_is_seen(changes: dict[str, Any], missed: set[str]) -> None:
+    assert _missed(Mode.KILL, _caller(**changes), _MOVED, ["a"]) == missed
+
+
+def test_an_effect_that_happened_twice_is_seen() -> None:
+    assert _missed(Mode.KILL, _caller(), _MOVED, ["a", "b", "a"]) == {"effects_twice"}
+
+
+def test_a_move_that_was_late_or_never_came_is_seen() -> None:
+    assert _missed(Mode.KILL, _caller(), [MovedCall("call-0", "moved", 1.5, 0.1)], []) == {"resumed_p99"}
+    assert _missed(Mode.KILL, _caller(), [MovedCall("call-0", "gave_up", 0.5, 0.1)], []) == {"moved", "resumed_p99"}
+
+
+def test_silence_in_the_middle_of_speech_is_seen() -> None:
+    reply = PlayOut()
+    for number in range(200):
+        reply.take(98.0 + number * 0.02 + (0.05 if number > 120 else 0.0), 0.02)
+    assert _missed(Mode.DRAIN, _caller(replies={"resp_1": reply}), _MOVED, []) == {"audio_gap_p99"}
+
+
+def test_the_words_are_compared_with_the_undisturbed_ones() -> None:
+    found = figures(Mode.KILL, [_caller(turns=["one two", "one", "one two"])], _MOVED, [], 1.0, has_words=True)
+    assert found["word_error_against_undisturbed"] == 0.5
+    assert figures(Mode.KILL, [_caller()], _MOVED, [], 1.0, has_words=False)["word_error_against_undisturbed"] is None
