@@ -93,7 +93,7 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     metrics = BalancerMetrics(clock)
     decisions = DecisionLog(settings.decision_log_size)
     placer = Placer(fleet, router, reservations, releases, decisions, metrics, clock, rng, settings.waiting_rule())
-    documents = Documents(fleet, placer, now_ns)
+    documents = Documents(fleet, placer, now_ns, lambda: front.calls.move_counts())
     front = FrontServer(
         placer,
         lambda: documents.is_ready(clock.now_ns()),

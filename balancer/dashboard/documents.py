@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,6 +28,8 @@ class Documents:
     fleet: Fleet
     placer: Placer
     began_ns: int
+    moves: Callable[[], Mapping[tuple[str, str], float]]
+    """How many moves of calls ended, by kind and result."""
 
     def whole_fleet(self, now_ns: int) -> Json:
         refusals = self.placer.router.standing(self.fleet.view, now_ns)
@@ -54,6 +56,9 @@ class Documents:
                 "oldest_report_age_s": max((each["report_age_s"] or 0.0 for each in runtimes), default=None),
             },
             "books": self.books(),
+            "moves": [
+                {"kind": kind, "result": result, "count": int(count)} for (kind, result), count in sorted(self.moves().items())
+            ],
             "reports": {
                 "taken": reports.taken,
                 "duplicate": reports.duplicate,

@@ -20,8 +20,8 @@ _PLANNED = frozenset({MoveState.SEEKING, MoveState.HANDING_OVER, MoveState.RESTO
 @dataclass(frozen=True, slots=True)
 class DrainRule:
     at_a_time: int = 3
-    """A move costs the target work. More at a time are no sooner done, and each takes longer: eight of fifty calls on two busy cores
-    took 0.5 s each, two took 0.09 s."""
+    """A move costs the target work. More at a time are no sooner done, and each takes longer: of fifty calls on two busy cores,
+    eight at a time took 0.5 s each, two took 0.09 s."""
     wait_for_quiet_ms: int = 2_000
     """How long a call that is being spoken in may stay for a better moment."""
     again_after_ms: int = 500

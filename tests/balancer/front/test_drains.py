@@ -130,6 +130,8 @@ async def test_all_calls_of_a_runtime_that_leaves_go_on_elsewhere() -> None:  # 
         books = service.balancer.fleet.books
         await until(lambda: (books.totals.moved_out, books.totals.moved_in, books.active) == (20, 20, 20))
         assert service.balancer.front.calls.move_counts() == {("planned", "moved"): 20}
+        document = service.balancer.documents.whole_fleet(service.balancer.clock.now_ns())
+        assert document["moves"] == [{"kind": "planned", "result": "moved", "count": 20}]
 
 
 @pytest.mark.anyio
