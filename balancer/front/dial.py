@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import cast
 
 import anyio
-import h11
 
 from balancer.fleet.registration import parse_address
 from balancer.front.upgrade import Upgrade, accept_of, upstream_request
+from balancer.front.upgrade_answer import BadAnswer, read_answer
 from balancer.placement.placement import Placement
 from runtime.wire.asides import ASIDE_EXTENSION
 
 __all__ = ["DialFailed", "RuntimeConnection", "dial_runtime"]
 
-_MAX_HEAD_BYTES = 16_384
 _EXTENSION = ASIDE_EXTENSION.encode()
 
 
@@ -40,40 +39,36 @@ class _Handshake(asyncio.Protocol):
     def __init__(self, upgrade: Upgrade, placement: Placement, answered: asyncio.Future[tuple[bytes, bool]]) -> None:
         self._upgrade = upgrade
         self._answered = answered
-        self._parser = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+        self._received = b""
         self._request = upstream_request(upgrade, placement)
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
         self._transport = transport
-        head = (self._parser.send(self._request) or b"") + (self._parser.send(h11.EndOfMessage()) or b"")
-        self._transport.write(head)
+        self._transport.write(self._request)
 
     def data_received(self, data: bytes) -> None:
         if self._answered.done():
             return
+        self._received += data
         try:
-            self._parser.receive_data(data)
-            event = self._parser.next_event()
-        except h11.RemoteProtocolError:
+            answer = read_answer(self._received)
+        except BadAnswer:
             self._fail("the answer to the upgrade is not HTTP")
             return
-        if event is h11.NEED_DATA:
+        if answer is None:
             return
-        if isinstance(event, h11.InformationalResponse) and event.status_code == 101:
-            headers = dict(event.headers)
-            agreed = headers.get(b"sec-websocket-extensions")
-            if headers.get(b"sec-websocket-accept") != accept_of(self._upgrade.key) or agreed not in (None, _EXTENSION):
-                self._fail("the answer to the upgrade is not valid")
-                return
-            assert self._transport is not None
-            self._transport.pause_reading()
-            self._answered.set_result((self._parser.trailing_data[0], agreed is not None))
-        elif isinstance(event, (h11.Response, h11.InformationalResponse)):
-            self._fail(f"the upgrade was answered with HTTP {event.status_code}")
-        else:
-            self._fail("the runtime closed the connection before it answered the upgrade")
+        if answer.status != 101:
+            self._fail(f"the upgrade was answered with HTTP {answer.status}")
+            return
+        agreed = answer.headers.get(b"sec-websocket-extensions")
+        if answer.headers.get(b"sec-websocket-accept") != accept_of(self._upgrade.key) or agreed not in (None, _EXTENSION):
+            self._fail("the answer to the upgrade is not valid")
+            return
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._answered.set_result((answer.early, agreed is not None))
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._fail("the runtime closed the connection before it answered the upgrade")

@@ -100,9 +100,9 @@ def check_upgrade(request: h11.Request) -> Upgrade:
     )
 
 
-def upstream_request(upgrade: Upgrade, placement: Placement) -> h11.Request:
+def upstream_request(upgrade: Upgrade, placement: Placement) -> bytes:
     """The same request to the runtime, with the place it may take. Of extensions it is offered ours alone: the caller's cannot be
-    kept across runtimes."""
+    kept across runtimes. Target and headers were checked when they were read, so none can bring a line of its own."""
     ours = [
         (b"Connection", b"Upgrade"),
         (b"Upgrade", b"websocket"),
@@ -111,7 +111,8 @@ def upstream_request(upgrade: Upgrade, placement: Placement) -> h11.Request:
         (SESSION_HEADER.encode(), placement.session_id.encode()),
         (EPOCH_HEADER.encode(), str(placement.epoch).encode()),
     ]
-    return h11.Request(method=b"GET", target=upgrade.target, headers=[*upgrade.headers, *ours])
+    lines = [b"GET %b HTTP/1.1" % upgrade.target, *(b"%b: %b" % header for header in (*upgrade.headers, *ours)), b"", b""]
+    return b"\r\n".join(lines)
 
 
 def switching_response(upgrade: Upgrade, placement: Placement) -> bytes:
