@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from dataclasses import replace
 from typing import Any
 
 from runtime.codec.realtime_memory import Continue, ItemWish, RealtimeMemory
@@ -12,7 +13,7 @@ from runtime.codec.realtime_session import RealtimeSession
 from runtime.codec.realtime_told import RealtimeTold
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.agent import Role
-from runtime.dialogue.session_settings import SessionSettings
+from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, SessionSettings
 from runtime.primitives.reasons import EndReason
 
 _SETTINGS = SessionSettings("front-desk")
@@ -206,3 +207,34 @@ def test_errors_echo_the_offending_event() -> None:
 def test_a_session_that_the_server_ends_says_why() -> None:
     assert _say(ev.SessionClosed(EndReason.MAXIMUM_LENGTH))[0]["error"]["code"] == "session_expired"
     assert _say(ev.SessionClosed(EndReason.CLOSED_BY_CALLER)) == []
+
+
+def test_the_last_part_of_a_reply_in_parts_does_not_claim_the_words_of_all() -> None:
+    memory = RealtimeMemory()
+    told = _say(
+        ev.ReplyStarted(1, "item_2", ""),
+        ev.ReplyText(1, "Let me see. "),
+        ev.ToolRequested(1, "call_1_1", "weather", "{}"),
+        ev.Echoed(Continue(1)),
+        ev.ReplyText(1, "It rains."),
+        ev.ReplyAudio(1, b"\1\0" * 480),
+        ev.ReplyDone(1, ev.ReplyStatus.INTERRUPTED, "Let me see.", 20),
+        memory=memory,
+    )
+    transcripts = [message["transcript"] for message in told if message["type"] == "response.output_audio_transcript.done"]
+    assert transcripts[0].startswith("Let me see.")
+    assert transcripts[1] == ""
+
+
+def test_a_reply_keeps_the_format_that_it_began_in() -> None:
+    telephone = AudioFormat(AudioEncoding.MULAW, 8_000)
+    encoder = RealtimeEncoder(RealtimeTold.nothing(RealtimeSession(_SETTINGS)), RealtimeMemory())
+    changed = RealtimeSession(replace(_SETTINGS, output_format=telephone))
+
+    def deltas(*events: ev.AgentEvent) -> list[int]:
+        told = [json.loads(text) for event in events for text in encoder.encode(event)]
+        return [len(b64decode(message["delta"])) for message in told if message["type"] == "response.output_audio.delta"]
+
+    assert deltas(ev.ReplyStarted(1, "a", ""), ev.ReplyAudio(1, bytes(960))) == [960]
+    assert deltas(ev.Echoed(changed), ev.ReplyAudio(1, bytes(960)), ev.ReplyDone(1, ev.ReplyStatus.COMPLETED, "", 40)) == [960]
+    assert deltas(ev.ReplyStarted(2, "b", "a"), ev.ReplyAudio(2, bytes(320))) == [160]

@@ -121,3 +121,13 @@ async def test_what_is_dismissed_is_no_turn_and_the_next_one_is_heard() -> None:
     _, _, utterance = await _hear(ear, _pcm(0.4, 8_000) + _pcm(0.5, 0))
     assert isinstance(utterance, Utterance)
     assert utterance.audio_ms < 750
+
+
+async def test_what_was_cleared_is_not_counted_as_heard() -> None:
+    """Marks say which event holds which sample: what is dropped within a frame would shift all that follow."""
+    ear = Ear(EnergyVad(), _rate(_SETTINGS, 16_000), ManualClock())
+    ear.feed(_pcm(0.01, 0, 16_000), 1)  # 160 samples: no whole frame
+    ear.clear()
+    ear.feed(_pcm(0.5, 0, 16_000), 2)
+    ear.feed(_pcm(0.5, 0, 16_000), 3)
+    assert ear.marks.find(8_000) == (3, 0)

@@ -105,3 +105,26 @@ async def test_while_it_is_held_no_frame_leaves_and_then_it_goes_on_where_it_sto
     assert len(frames) == 30
     tone = await ToneSynthesizer().synthesize("ten chars.")
     assert b"".join(frames) == tone.astype("<i2").tobytes()
+
+
+async def test_a_hold_behind_the_last_frame_keeps_the_reply_open() -> None:
+    """All frames have left when it is held: they may still be thrown away, so it is not over."""
+    mouth, is_over = _mouth(_Player()), False
+
+    async def run() -> None:
+        nonlocal is_over
+        await mouth.run()
+        is_over = True
+
+    with mouth:
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await mouth.say("ten chars.")
+            await anyio.wait_all_tasks_blocked()
+            assert mouth.sent_ms == 600
+            mouth.hold()
+            mouth.finish()
+            await anyio.wait_all_tasks_blocked()
+            assert not is_over
+            mouth.resume()
+    assert is_over

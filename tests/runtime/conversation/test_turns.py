@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import anyio
 import pytest
@@ -24,6 +25,7 @@ from runtime.dialogue.caller_events import (
 )
 from runtime.dialogue.session_settings import ServerVad
 from runtime.dialogue.turn_table import Floor
+from runtime.engines.errors import EngineBusy
 from runtime.engines.ports import INPUT_RATE_HZ, Samples
 from runtime.engines.synthetic import SettableRecognizer, ToneSynthesizer
 from runtime.primitives.reasons import EndReason
@@ -369,3 +371,99 @@ async def test_speech_that_was_heard_when_detection_ended_does_not_keep_the_floo
         assert (await call.link.until(ev.ReplyDone)).status is ev.ReplyStatus.COMPLETED
         await call.link.do(CommitAudio("c"))
         assert (await call.link.until(ev.TranscriptReady)).audio_ms == 480  # it is there to be committed
+
+
+async def test_a_recogniser_with_too_much_to_do_proves_nothing() -> None:
+    class _BusyOnceAnswered(SettableRecognizer):
+        async def recognize(self, samples: Samples, urgency: Any = None) -> Any:
+            if samples.size < 0.9 * INPUT_RATE_HZ:
+                raise EngineBusy("stt", 1)
+            return await super().recognize(samples)
+
+    async with session(_ANSWER, recognizer=_BusyOnceAnswered("how far is it"), lead_ms=40) as call:
+        await _until_it_speaks(call)
+        await call.link.do(*noise(0.3), *quiet(0.5))
+        await call.link.until(ev.OutputResumed)
+        assert (await call.link.until(ev.ReplyDone)).status is ev.ReplyStatus.COMPLETED
+
+
+async def test_what_is_proven_in_a_pause_goes_on_from_that_pause() -> None:
+    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=600, is_adaptive=False))
+    async with session(_ANSWER, recognizer=_hears("Stop."), settings=settings, lead_ms=40) as call:
+        await call.link.do(*noise(0.8), *quiet(0.8))
+        await call.link.until(ev.ReplyAudio, 25)
+        await call.link.do(*noise(0.3), *quiet(0.45))
+        await call.link.until(ev.Flush)
+        assert call.conversation._turns.keeper.floor is Floor.DECIDING
+        assert len(call.link.of(ev.InputCommitted)) == 1
+
+
+async def test_a_reply_of_which_much_was_heard_is_not_taken_back_any_more() -> None:  # requirement V3
+    async with session(_ANSWER, lead_ms=40) as call:
+        await _until_it_speaks(call, frames=2)
+        speaker = call.conversation._turns.speaker
+        assert speaker.is_reversible
+        assert speaker.reply is not None
+        mouth = speaker.reply.mouth
+        await until(lambda: mouth.heard_ms() >= 300)
+        assert not speaker.is_reversible
+
+
+async def test_a_tool_of_a_turn_that_was_taken_back_runs_once() -> None:  # requirement C3
+    keys: list[str] = []
+
+    async def look(_: Mapping[str, Json], key: str) -> Json:
+        keys.append(key)
+        return True
+
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        await turn.call_tool("look", {})
+        yield _ANSWER
+
+    async with session(ScriptedAgent(answer, [tool("look", look, is_idempotent=True)]), lead_ms=40) as call:
+        await _until_it_speaks(call, frames=2)
+        await call.link.do(*noise(0.6))
+        await call.link.until(ev.InputWithdrawn)
+        await call.link.do(*quiet(0.4))
+        await call.link.until(ev.ReplyAudio, 30)
+        assert len(call.link.of(ev.ToolFinished)) == 2
+    assert len(keys) == 1
+
+
+async def test_a_text_that_was_read_is_not_taken_back() -> None:
+    async def answer(_: Turn) -> AsyncIterator[str]:
+        yield "It is a long way. "
+        await anyio.sleep_forever()
+
+    settings = replace(SETTINGS, speaks=False)
+    async with session(ScriptedAgent(answer), settings=settings) as call:
+        await call.link.do(*noise(0.8), *quiet(0.4))
+        await call.link.until(ev.ReplyText)
+        await call.link.do(*noise(0.9))
+        done = await call.link.until(ev.ReplyDone)
+        assert (done.status, done.text) == (ev.ReplyStatus.INTERRUPTED, "It is a long way.")
+        assert not call.link.of(ev.InputWithdrawn)
+
+
+async def test_a_reply_that_fails_while_it_is_held_holds_no_later_one() -> None:
+    may_fail = anyio.Event()
+
+    class _FailsLater(ToneSynthesizer):
+        async def synthesize(self, text: str, *, is_first: bool = False) -> Samples:
+            if "fails" in text:
+                await may_fail.wait()
+                raise EngineBusy("tts", 1)
+            return await super().synthesize(text, is_first=is_first)
+
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        yield _ANSWER if turn.history else f"{_ANSWER} And this fails."
+
+    async with session(ScriptedAgent(answer), recognizer=_hears(""), synthesizer=_FailsLater(), lead_ms=40) as call:
+        await _until_it_speaks(call)
+        await call.link.do(*noise(0.3))
+        await call.link.until(ev.OutputHeld)
+        may_fail.set()
+        assert (await call.link.until(ev.ReplyDone)).status is ev.ReplyStatus.FAILED
+        await call.link.do(*quiet(0.5), SayText("again"), RequestReply())
+        assert (await call.link.until(ev.ReplyDone, 2)).status is ev.ReplyStatus.COMPLETED
+        assert _audio_ms(call, 2) == pytest.approx(_ANSWER_MS, abs=1)
