@@ -284,7 +284,7 @@ class TurnTaker:
             self.answers.words_came()
         elif self._floor in UNPROVEN:
             # A recogniser with too much to do says nothing: then so short a word is no reason to fall silent.
-            is_nothing = transcript.has_failed or is_backchannel(transcript.text or "")
+            is_nothing = is_backchannel(transcript.text or "")
             self._happen(Happening.DISPROVEN if is_nothing else Happening.PROVEN)
         elif self._floor is Floor.DECIDING and transcript.text:
             self.ear.endpointer.hint(silence_factor(transcript.text))

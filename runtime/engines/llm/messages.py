@@ -42,9 +42,17 @@ def messages_of(turn: Turn, instructions: str) -> list[dict[str, Any]]:
 
 
 def tools_of(tools: Sequence[Tool], turn: Turn) -> list[dict[str, Any]]:
-    """The agent's, the client's, and two for the call itself."""
+    """The agent's, the client's, and two for the call itself.
+
+    A client's tool with the name of another is never reached, and left out: providers refuse a name that comes twice.
+    """
+    taken = {END_CALL, TRANSFER_CALL, *(tool.name for tool in tools)}
     own = [_function(tool.name, tool.description, dict(tool.parameters)) for tool in tools]
-    clients = [_function(tool.name, tool.description, json.loads(tool.parameters_json)) for tool in turn.client_tools]
+    clients = [
+        _function(tool.name, tool.description, json.loads(tool.parameters_json))
+        for tool in turn.client_tools
+        if tool.name not in taken
+    ]
     nothing: dict[str, Any] = {"type": "object", "properties": {}}
     target = {"type": "object", "properties": {"target": {"type": "string"}}, "required": ["target"]}
     return [

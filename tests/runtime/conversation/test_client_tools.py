@@ -101,3 +101,17 @@ async def test_an_answer_in_no_time_is_a_failure() -> None:
 
 def test_an_answer_to_nobody_changes_nothing() -> None:
     assert not ClientTools().answer(ToolOutput("call_9", "1"))
+
+
+async def test_of_two_answers_at_once_the_first_counts_and_is_whole_text() -> None:
+    tools, asked, found = ClientTools(), ToolRequested(1, "call_1_1", "weather", "{}"), []
+
+    async def ask() -> None:
+        found.append(await tools.ask(asked, lambda _: None))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(ask)
+        await anyio.wait_all_tasks_blocked()
+        assert tools.answer(ToolOutput("call_1_1", "sunny \ud800"))
+        assert not tools.answer(ToolOutput("call_1_1", "rainy"))
+    assert found == ["sunny \ufffd"]

@@ -172,3 +172,21 @@ async def test_who_interrupts_stops_the_model() -> None:  # requirement V2
         with anyio.fail_after(20):
             await fake.has_left.wait()
     assert fake.left == 1
+
+
+async def test_no_tool_is_named_twice() -> None:
+    async def look(_: Mapping[str, Json], __: str) -> Json:
+        return 1
+
+    clients = (ClientTool("look"), ClientTool("end_call"), ClientTool("weather"))
+    async with fake_llm(text("Yes.")) as fake:
+        await _said(_agent(fake, tools=(tool("look", look),)), _turn(client_tools=clients))
+    names = [each["function"]["name"] for each in fake.requests[0]["tools"]]
+    assert sorted(names) == ["end_call", "look", "transfer_call", "weather"]
+
+
+async def test_arguments_that_python_would_take_for_json_are_told_to_the_model() -> None:
+    for arguments in ('{"a": NaN}', "[" * 50_000):
+        async with fake_llm(calls(("look", arguments)), text("Sorry.")) as fake:
+            assert await _said(_agent(fake), _turn()) == ["Sorry."]
+        assert "no JSON" in fake.requests[1]["messages"][-1]["content"]
