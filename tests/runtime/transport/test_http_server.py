@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,9 +13,11 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from runtime.transport.http_server import HttpServer, listen
-from tests.support.local_runtime import local_runtime
+from tests.support.local_runtime import local_runtime, until
 from tests.support.raw_websocket import raw_caller, raw_connection
 
 pytestmark = pytest.mark.anyio
@@ -101,3 +104,55 @@ async def test_media_is_a_sign_of_life_as_good_as_a_pong() -> None:  # bug R56
                     caller.read += await caller.stream.receive()
         assert local.ledger.active == 1
         assert await caller.until_over() == 1011
+
+
+class _Busy:
+    """Takes no message before it may."""
+
+    def __init__(self) -> None:
+        self.may_take = anyio.Event()
+        self.taken: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        websocket = WebSocket(scope, receive, send)
+        await websocket.accept()
+        await self.may_take.wait()
+        with contextlib.suppress(WebSocketDisconnect):
+            while True:
+                self.taken.append(await websocket.receive_text())
+
+
+async def test_a_ping_behind_a_message_is_answered_while_nobody_takes_it() -> None:  # bug R56
+    app = _Busy()
+    server = HttpServer(app, 20.0, 1.0)
+    with listen("127.0.0.1", 0) as listener:
+        async with anyio.create_task_group() as group:
+            group.start_soon(server.run, listener)
+            async with raw_caller(f"ws://127.0.0.1:{listener.getsockname()[1]}") as caller:
+                for number in range(50):
+                    await caller.send(1, b"%d" % number)
+                await caller.send(9, b"alive?")
+                await caller.until_contains("alive?")
+                assert not app.taken
+                app.may_take.set()
+                await until(lambda: len(app.taken) == 50)
+                assert app.taken == [str(number) for number in range(50)]
+            await server.stop()
+
+
+async def test_what_is_read_ahead_is_bounded() -> None:  # bug R56
+    app = _Busy()
+    server = HttpServer(app, 20.0, 1.0)
+    with listen("127.0.0.1", 0) as listener:
+        async with anyio.create_task_group() as group:
+            group.start_soon(server.run, listener)
+            async with raw_caller(f"ws://127.0.0.1:{listener.getsockname()[1]}") as caller:
+                sent = 0
+                with anyio.move_on_after(0.5):  # until the sockets between are full
+                    while True:
+                        await caller.send(1, b"x" * 60_000)
+                        sent += 1
+                app.may_take.set()
+                await until(lambda: len(app.taken) >= sent)
+                assert sent < 200
+            await server.stop()
