@@ -187,7 +187,9 @@ class Runtime:
         parts = self._parts
         door = WebSocketDoor(parts.calls, parts.places, parts.runtime_id, self._log)
         routes = ops_routes(lambda: parts.calls.state, parts.snapshot, parts.exposition)
-        twilio = TwilioEndpoint(door, parts.settings.first_message_s, parts.settings.twilio_auth_token)
+        twilio = TwilioEndpoint(
+            door, parts.settings.first_message_s, parts.settings.twilio_auth_token, parts.settings.twilio_idle_timeout_ms
+        )
         wires = [
             WebSocketRoute("/v1/realtime", RealtimeEndpoint(door).answer),
             WebSocketRoute("/v1/converse", ConverseSocket(door, parts.settings.first_message_s).answer),

@@ -106,6 +106,13 @@ class RuntimeSettings:
         "",
         "the account's secret: with it, only streams that Twilio has signed are taken; give it by environment, flags show in ps",
     )
+    twilio_idle_timeout_ms: int = setting(
+        10_000,
+        "silence of both sides after which the agent speaks to a telephone caller who says nothing; 0: never; else 1000 and up",
+        unit="ms",
+        at_least=0,
+        at_most=600_000,
+    )
     ping_interval_s: float = setting(
         20.0, "how often a silent peer is probed, and how long its answer may take", unit="s", above=0.0
     )
@@ -134,6 +141,8 @@ class RuntimeSettings:
     def __post_init__(self) -> None:
         if self.emergency_limit and self.emergency_limit < self.hard_limit:
             raise SettingError("emergency_limit", self.emergency_limit, f"0, or at least hard_limit ({self.hard_limit})")
+        if 0 < self.twilio_idle_timeout_ms < 1_000:
+            raise SettingError("twilio_idle_timeout_ms", self.twilio_idle_timeout_ms, "0, or 1000 to 600000 ms")
         if not _VERSION.fullmatch(self.version):
             raise SettingError("version", self.version, "dotted whole numbers, for example 1.4.2")
         for address in self.balancers:

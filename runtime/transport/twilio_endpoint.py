@@ -26,7 +26,7 @@ from runtime.codec.wire_state import TwilioState, wire_state
 from runtime.conversation.ports import LinkClosed
 from runtime.dialogue.agent_events import AgentEvent
 from runtime.dialogue.caller_events import CallerEvent, Configure
-from runtime.dialogue.session_settings import SessionSettings
+from runtime.dialogue.session_settings import ServerVad, SessionSettings
 from runtime.primitives.reasons import EndReason
 from runtime.transport.websocket_door import WebSocketDoor, deny
 from runtime.transport.websocket_link import WebSocketLink, WireMessage, audio_among
@@ -38,9 +38,11 @@ _MESSAGES_BEFORE_START: Final = 4
 
 
 class TwilioEndpoint:
-    """Args: `auth_token`: where it is not empty, an upgrade without Twilio's signature is refused."""
+    """Args: `auth_token`: where it is not empty, an upgrade without Twilio's signature is refused. `idle_timeout_ms`: as in
+    `ServerVad`, since a telephone has no word for it."""
 
-    def __init__(self, door: WebSocketDoor, first_message_s: float, auth_token: str) -> None:
+    def __init__(self, door: WebSocketDoor, first_message_s: float, auth_token: str, idle_timeout_ms: int) -> None:
+        self._turn_detection = ServerVad(idle_timeout_ms=idle_timeout_ms)
         self._door = door
         self._first_message_s = first_message_s
         self._auth_token = auth_token
@@ -64,7 +66,7 @@ class TwilioEndpoint:
             return
         start, messages = began
         metadata = {**start.parameters, "call_sid": start.call_sid, "stream_sid": start.stream_sid}
-        settings = SessionSettings(agent, TWILIO_FORMAT, TWILIO_FORMAT, metadata=metadata)
+        settings = SessionSettings(agent, TWILIO_FORMAT, TWILIO_FORMAT, self._turn_detection, metadata=metadata)
         await self._door.serve(websocket, leg, settings, _new(websocket, settings, start, messages))
 
     def _is_genuine(self, websocket: WebSocket) -> bool:

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from runtime.codec.twilio_signature import signature_of
-from runtime.dialogue.agent import Turn
+from runtime.dialogue.agent import Turn, TurnCause
 from runtime.primitives.reasons import EndReason
 from tests.conformance.callers import speech
 from tests.conformance.twilio_wire import TwilioCaller, twilio
@@ -61,6 +61,14 @@ async def test_what_the_far_end_marks_is_what_was_heard() -> None:  # requiremen
             assert not said.is_complete
             # One second at the tone's pace, whole words; 5 s had been sent.
             assert 5 <= len(said.text) <= 25, said.text
+
+
+async def test_a_silent_caller_is_spoken_to() -> None:  # requirement U1
+    turns: list[Turn] = []
+    async with local_runtime(_listening_agent(turns), twilio_idle_timeout_ms=1_000) as local, twilio(local) as caller:
+        await caller.say(bytes(2 * 24_000 * 2))
+        await caller.until("audio")
+        assert turns[0].cause is TurnCause.SILENCE
 
 
 async def test_only_signed_streams_are_taken_where_a_secret_is_set() -> None:
