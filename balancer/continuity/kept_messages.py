@@ -3,16 +3,21 @@
 Frames are kept as they were forwarded, any number of messages in one piece, a message in any number of pieces, so that keeping
 costs one append. Ordinals (from 1) decide what is forgotten and what is replayed; only a replay looks into the pieces.
 
-Bounds: bytes, and age. Beyond either the oldest go first, and `covers` is false until a checkpoint has passed the gap.
+Bounds: bytes (with what each piece takes beside them), and age. Beyond either the oldest go first, and `covers` is false until a
+checkpoint has passed the gap.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from runtime.primitives.clock import NS_PER_S
 
 __all__ = ["KeptMessages"]
+
+_PIECE_BYTES: Final = 128
+"""What a piece takes beside its frames, so that a flood of tiny ones is bounded as well."""
 
 
 class KeptMessages:
@@ -51,7 +56,11 @@ class KeptMessages:
 
     @property
     def is_full(self) -> bool:
-        return self.size_bytes >= self._most_bytes
+        return self._taken_bytes >= self._most_bytes
+
+    @property
+    def _taken_bytes(self) -> int:
+        return self.size_bytes + _PIECE_BYTES * len(self._pieces)
 
     def covers(self, ordinal: int) -> bool:
         """Whether every message from `ordinal` on is here."""
@@ -63,8 +72,8 @@ class KeptMessages:
         self._pieces.append((last + is_open, last, frames))
         self._last = last
         self.size_bytes += len(frames)
-        if self.size_bytes > self._most_bytes and not self.is_frozen:
-            while self.size_bytes > self._most_bytes:
+        if self._taken_bytes > self._most_bytes and not self.is_frozen:
+            while self._taken_bytes > self._most_bytes:
                 self._push_out()
 
     def forget_below(self, ordinal: int) -> None:

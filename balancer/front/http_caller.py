@@ -9,6 +9,7 @@ from typing import Final, Protocol, cast
 import anyio
 import h11
 
+from balancer.front.head_check import head_fault
 from balancer.front.responses import HttpError, error_response
 
 __all__ = ["MAX_BODY_BYTES", "MAX_HEAD_BYTES", "CallerOwner", "HttpCaller", "WholeRequest"]
@@ -54,6 +55,7 @@ class HttpCaller(asyncio.Protocol):
     def __init__(self, owner: CallerOwner) -> None:
         self._owner = owner
         self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._received = bytearray()  # until the head is whole
         self._head: h11.Request | None = None
         self._body = bytearray()
         self._early = bytearray()
@@ -79,6 +81,13 @@ class HttpCaller(asyncio.Protocol):
             if len(self._early) > _MAX_EARLY_BYTES:
                 self.transport.pause_reading()
             return
+        if self._head is None:
+            seen = len(self._received)
+            self._received += data
+            fault = head_fault(self._received, seen)
+            if fault:
+                self.refuse(HttpError(400, "bad_request", fault))
+                return
         try:
             self._parser.receive_data(data)
             self._read()
@@ -126,6 +135,11 @@ class HttpCaller(asyncio.Protocol):
             event = self._parser.next_event()
             if isinstance(event, h11.Request):
                 self._head = event
+                is_long = self._received.find(b"\r\n\r\n") > MAX_HEAD_BYTES  # h11 bounds only a head that is not whole
+                self._received.clear()
+                if is_long:
+                    self.refuse(HttpError(431, "bad_request", f"the head is above {MAX_HEAD_BYTES} bytes"))
+                    return
                 self._check_framing(event)
                 if self.is_answered:
                     return
@@ -148,7 +162,7 @@ class HttpCaller(asyncio.Protocol):
         names = [name for name, _ in head.headers]
         if b"transfer-encoding" in names:
             self.refuse(HttpError(501, "transfer_encoding", "send the body with Content-Length"))
-        elif names.count(b"content-length") > 1 or names.count(b"host") > 1:
-            self.refuse(HttpError(400, "bad_request", "Content-Length or Host is given twice"))
+        elif names.count(b"host") > 1:
+            self.refuse(HttpError(400, "bad_request", "Host is given twice"))
         elif b"expect" in names:
             self.refuse(HttpError(417, "expectation_failed", "Expect is not supported"))

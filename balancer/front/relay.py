@@ -118,12 +118,12 @@ class Relay:
             assert self.succession is not None  # without one, asides are a breach
             self.succession.heard_asides(leg, asides)
         controls = leg.borders.controls
-        for frame in controls:
-            if frame.opcode == PING:
-                if leg.paused_ns is None and not leg.sent_close:  # one who floods pings and does not read gets no more pongs
-                    self.write_control(leg, PONG, frame.payload)
-            elif frame.opcode == CLOSE:
-                self._close_came(leg, frame)
+        # One pong for the last ping (RFC 6455 section 5.5.3), and none for who does not read: a flood is answered once a read.
+        ping = next((frame for frame in reversed(controls) if frame.opcode == PING), None)
+        if ping is not None and leg.paused_ns is None and not leg.sent_close:
+            self.write_control(leg, PONG, ping.payload)
+        if controls and controls[-1].opcode == CLOSE:
+            self._close_came(leg, controls[-1])
         controls.clear()
         failure = leg.borders.failure
         if failure is not None and leg.is_sending:

@@ -88,8 +88,9 @@ class Admission:
     def reserve(self, request: AdmissionRequest, state: RuntimeState, saturation: Saturation, now_ns: int) -> Admitted | Refused:
         """Decides on one wish.
 
-        Idempotent per (session, epoch): a live reservation answers again. Raises DuplicateSession where the session is
-        attached or active here. Whatever the outcome, the placement that asked is settled.
+        Idempotent per (session, epoch): a live reservation answers again. A balancer's wish with a newer epoch takes the place of
+        a reservation that nobody has attached to: its answer was lost, and the balancer asks anew. Raises DuplicateSession
+        where the session is attached or active here. Whatever the outcome, the placement that asked is settled.
         """
         self._ledger.expire(now_ns)
         held = self._ledger.find(request.session_id)
@@ -97,7 +98,9 @@ class Admission:
             self._settle(request)
             if held.state is LegState.RESERVED and held.epoch == request.epoch:
                 return Admitted(held)
-            raise DuplicateSession(request.session_id)
+            if not self._supersedes(request, held):
+                raise DuplicateSession(request.session_id)
+            self._ledger.release(held.ticket)
         refusal = self._refusal(request, state, saturation, now_ns)
         if refusal is not None:
             self._ledger.count_refusal(refusal.reason)
@@ -115,6 +118,11 @@ class Admission:
         self._remember(request.session_id, request.epoch)
         self._settle(request)
         return Admitted(leg)
+
+    @staticmethod
+    def _supersedes(request: AdmissionRequest, held: Leg) -> bool:
+        """A direct caller never does: it names no placement, and could take others' places."""
+        return held.state is LegState.RESERVED and request.epoch > held.epoch and request.placement is not None
 
     def release(self, ticket: str) -> bool:
         return self._ledger.release(ticket)

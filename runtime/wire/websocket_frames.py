@@ -32,6 +32,9 @@ CLOSE: Final = 0x8
 PING: Final = 0x9
 PONG: Final = 0xA
 _EXTENSION_BITS: Final = 0x70
+_LEAST_FRAGMENT_BYTES: Final = 64  # what one counts for at least: or a message of empty ones would never end
+_BAD_LENGTH: Final = -1
+_BAD_LENGTH_TEXT: Final = "a length in more bytes than it needs, or with its highest bit set"
 _CLOSE_CODES_ALLOWED: Final = frozenset({1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})
 
 
@@ -60,7 +63,7 @@ class AsideFrame:
 
 
 class FrameBorders:
-    """Reads one direction.
+    """Reads one direction. `max_frame_bytes` bounds a whole message too, in however many fragments it comes.
 
     `is_masked`: the sender is a client. `may_fragment`: continuation frames are allowed. `aside_first_byte`: which first byte of
     a frame makes it an aside, of at most `longest_aside_bytes`; 0: no extension was agreed, and such a frame is a breach.
@@ -76,6 +79,7 @@ class FrameBorders:
         "_mask_bit",
         "_max_frame_bytes",
         "_may_fragment",
+        "_message_bytes",
         "_needed",
         "asides",
         "controls",
@@ -105,6 +109,7 @@ class FrameBorders:
         self._aside_first_byte = aside_first_byte
         self._longest_aside_bytes = longest_aside_bytes
         self._held = bytearray()
+        self._message_bytes = 0  # of the fragments of a message that is not complete
         self._needed = 0  # held bytes below which no border can be found; spares a slow sender's frame from being rescanned
         self.is_in_message = False
         """What was handed out last ends within a message: more fragments of it follow."""
@@ -132,6 +137,8 @@ class FrameBorders:
             if length == 126:
                 length = data[2] << 8 | data[3]
                 head = 4
+                if length < 126:
+                    length = 1 << 62
             elif length > 126:
                 length = 1 << 62  # not here: a long frame, or a breach
             if head + self._key_bytes + length == len(data) and length <= self._max_frame_bytes:
@@ -171,6 +178,8 @@ class FrameBorders:
                     break
                 length = int.from_bytes(data[body : body + extended], "big")
                 body += extended
+                if length < (126 if extended == 2 else 65_536) or length >> 63:
+                    length = _BAD_LENGTH
             if not self._allows(first, second, length):
                 break
             if self._is_masked:
@@ -198,6 +207,9 @@ class FrameBorders:
             self.is_in_message = not first & 0x80
             if first & 0x80:
                 self.messages += 1
+                self._message_bytes = 0
+            else:
+                self._message_bytes += max(length, _LEAST_FRAGMENT_BYTES)
             at = end
         if at > start:
             runs.append(data if start == 0 and at == len(data) else data[start:at])
@@ -216,6 +228,8 @@ class FrameBorders:
         if bool(second & 0x80) is not self._is_masked:
             return self._fail(1002, "a client's frame is not masked" if self._is_masked else "a server's frame is masked")
         if is_aside:
+            if length == _BAD_LENGTH:
+                return self._fail(1002, _BAD_LENGTH_TEXT)
             if length > self._longest_aside_bytes:
                 return self._fail(1009, f"an aside of {length} bytes; at most {self._longest_aside_bytes}")
             return True
@@ -231,8 +245,11 @@ class FrameBorders:
             return self._fail(1002, "a continuation without a start" if opcode == CONTINUATION else "a message in a message")
         if not self._may_fragment and not first & 0x80:
             return self._fail(1002, "a fragmented message")
-        if length > self._max_frame_bytes:
-            return self._fail(1009, f"a frame of {length} bytes; at most {self._max_frame_bytes}")
+        if length == _BAD_LENGTH:
+            return self._fail(1002, _BAD_LENGTH_TEXT)
+        if length + self._message_bytes > self._max_frame_bytes:
+            what = "a message in fragments" if self._message_bytes else "a frame"
+            return self._fail(1009, f"{what} of {length + self._message_bytes} bytes; at most {self._max_frame_bytes}")
         return True
 
     def _fail(self, close_code: int, text: str) -> bool:

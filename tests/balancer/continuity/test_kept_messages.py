@@ -86,7 +86,7 @@ def test_beyond_the_bound_the_oldest_go_and_what_is_left_is_whole(
 
 
 def test_a_checkpoint_beyond_the_gap_makes_the_call_movable_again() -> None:
-    kept = KeptMessages(250, AGES)
+    kept = KeptMessages(500, AGES)
     for number in range(1, 6):
         kept.add(message(number, 100), number, False)
     assert (kept.covers(3), kept.covers(4), kept.dropped) == (False, True, 3)
@@ -120,7 +120,7 @@ def test_an_idle_call_keeps_nothing_and_loses_nothing() -> None:
 
 
 def test_while_no_runtime_is_there_nothing_is_pushed_out() -> None:
-    kept = KeptMessages(250, 30 * NS_PER_S)
+    kept = KeptMessages(500, 30 * NS_PER_S)
     kept.is_frozen = True
     for number in range(1, 6):
         assert kept.is_full is (number > 3)
@@ -134,3 +134,14 @@ def test_a_control_frame_is_no_message() -> None:
     kept = KeptMessages(ROOMY, AGES)
     keep(kept, build_frame(PING, b"x", KEY) + message(1, 5) + build_frame(PING, b"", KEY) + message(2, 5), [])
     assert kept.since(2) == message(2, 5)
+
+
+def test_a_flood_of_tiny_frames_is_bounded_by_what_it_takes() -> None:  # not by what it carries
+    kept = KeptMessages(100_000, 30 * NS_PER_S)
+    for _ in range(5_000):
+        kept.add(bytes(6), 0, True)
+    assert kept.size_bytes < 5_000
+    assert not kept.covers(1)
+    kept.is_frozen = True
+    kept.add(bytes(6), 0, True)
+    assert kept.is_full

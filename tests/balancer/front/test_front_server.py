@@ -390,6 +390,7 @@ UPGRADE = (
         ("GET / HTTP/1.1\n\n", 400),
         (UPGRADE + "Content-Length: 0\n\n", 400),
         (UPGRADE + "Content-Length: 5\nContent-Length: 6\n\nhello", 400),
+        (UPGRADE + "Content-Length: 5\nContent-Length: 5\n\nhello", 400),
         (UPGRADE + "Transfer-Encoding: chunked\n\n0\n\n", 501),
         (UPGRADE + "Host: y\n\n", 400),
         (UPGRADE + "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n\n", 400),

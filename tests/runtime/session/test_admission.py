@@ -13,7 +13,7 @@ from runtime.primitives.reasons import EndReason, RefusalReason
 from runtime.session.admission import Admission, AdmissionRequest, Admitted, Refused, Suitability
 from runtime.session.guard import OverloadGuard, Saturation
 from runtime.session.inflow import InflowBucket
-from runtime.session.ledger import DuplicateSession, Ledger, LegEvent
+from runtime.session.ledger import DuplicateSession, Ledger, LegEvent, UnknownTicket
 from runtime.session.settlement import PlacementRef, Settlements
 
 _CALM = Saturation(0.1, 1.0)
@@ -80,6 +80,28 @@ def test_the_same_wish_again_gets_the_same_ticket() -> None:
     assert isinstance(second, Admitted)
     assert first.leg is second.leg
     assert door.ledger.reserved == 1
+
+
+def test_a_balancers_newer_epoch_replaces_a_reservation_that_nobody_attached_to() -> None:  # its answer was lost
+    door = _Door(limit=1)
+    first = door.knock(_wish(placement=PlacementRef("b", 7, 1)))
+    assert isinstance(first, Admitted)
+    for epoch, placement in ((2, None), (1, PlacementRef("b", 7, 2))):  # nobody without a placement; and the same is the same
+        if placement is None:
+            with pytest.raises(DuplicateSession):
+                door.knock(_wish(epoch=Epoch(epoch)))
+        else:
+            assert door.knock(_wish(placement=placement)) == first
+    second = door.knock(_wish(epoch=Epoch(3), placement=PlacementRef("b", 7, 3)))
+    assert isinstance(second, Admitted)
+    assert (second.leg.epoch, door.ledger.reserved) == (3, 1)
+    with pytest.raises(UnknownTicket):
+        door.ledger.attach(first.leg.ticket, 0)
+    with pytest.raises(DuplicateSession):
+        door.knock(_wish(epoch=Epoch(2), placement=PlacementRef("b", 7, 4)))  # an older one never
+    door.ledger.attach(second.leg.ticket, 0)
+    with pytest.raises(DuplicateSession):
+        door.knock(_wish(epoch=Epoch(4), placement=PlacementRef("b", 7, 5)))
 
 
 def test_an_attached_session_is_a_duplicate() -> None:

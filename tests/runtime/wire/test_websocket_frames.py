@@ -21,7 +21,7 @@ from runtime.wire.websocket_frames import (
 )
 
 KEY = b"\x01\x02\x03\x04"
-LIMIT = 70_000
+LIMIT = 200_000
 
 
 def frame(opcode: int, payload: bytes, masked: bool, fin: bool = True) -> bytes:
@@ -90,8 +90,12 @@ def test_one_whole_frame_is_forwarded_without_a_copy() -> None:
         (bytes.fromhex("8881"), 1002, "one byte"),
         (bytes.fromhex("8080"), 1002, "continuation without"),
         (bytes.fromhex("018000000000") + bytes.fromhex("8180"), 1002, "message in a message"),
-        (bytes.fromhex("82ff") + (LIMIT + 1).to_bytes(8, "big"), 1009, "at most 70000"),
-        (bytes.fromhex("82ff") + b"\xff" * 8, 1009, "at most"),
+        (bytes.fromhex("82ff") + (LIMIT + 1).to_bytes(8, "big"), 1009, "at most 200000"),
+        (bytes.fromhex("82ff") + b"\x7f" + b"\xff" * 7, 1009, "at most"),
+        (bytes.fromhex("82ff") + b"\xff" * 8, 1002, "highest bit"),
+        (bytes.fromhex("82ff") + b"\x80" + bytes(7), 1002, "highest bit"),
+        (bytes.fromhex("82fe007d"), 1002, "more bytes than it needs"),
+        (bytes.fromhex("82ff000000000000ffff"), 1002, "more bytes than it needs"),
     ],
 )
 def test_breaches_are_failures_at_the_earliest_byte(data: bytes, code: int, words: str) -> None:
@@ -104,6 +108,36 @@ def test_breaches_are_failures_at_the_earliest_byte(data: bytes, code: int, word
     assert words in reader.failure.text
     assert reader.feed(frame(2, b"later", masked=True)) == b""
     assert reader.buffered_bytes == 0
+
+
+def test_a_length_in_more_bytes_than_it_needs_is_a_breach_in_a_whole_frame_too() -> None:
+    reader = FrameBorders(is_masked=True, max_frame_bytes=LIMIT)
+    assert reader.feed(bytes.fromhex("82fe0001") + bytes(5)) == b""
+    assert reader.failure is not None
+    assert reader.failure.close_code == 1002
+
+
+@pytest.mark.parametrize(("payload_bytes", "allowed"), [(7_000, LIMIT // 7_000), (0, LIMIT // 64 + 1), (1, LIMIT // 64 + 1)])
+def test_a_message_is_bounded_however_many_fragments_it_has(payload_bytes: int, allowed: int) -> None:
+    def piece(first: int) -> bytes:
+        return bytes((first,)) + frame(2, bytes(payload_bytes), masked=True)[1:]
+
+    reader = FrameBorders(is_masked=True, max_frame_bytes=LIMIT)
+    for _ in range(2):  # a bound of each message, not of all
+        reader.feed(piece(0x02))
+        for _ in range(3):
+            assert reader.feed(piece(0x00))
+        assert reader.feed(piece(0x80))
+    assert reader.messages == 2
+    passed = 1
+    reader.feed(piece(0x02))
+    while reader.feed(piece(0x00)):
+        passed += 1
+        assert passed <= allowed + 1
+    assert reader.failure is not None
+    assert reader.failure.close_code == 1009
+    assert "a message in fragments" in reader.failure.text
+    assert abs(passed - allowed) <= 1
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -200,7 +234,8 @@ def test_an_aside_may_come_between_the_fragments_of_a_message() -> None:
     [
         (aside(b"", True), 1002, "masked"),
         (aside(bytes(_SHORT + 1), False), 1009, "at most 300"),
-        (b"\x92\x7f" + b"\xff" * 8, 1009, "an aside"),
+        (b"\x92\x7f\x7f" + b"\xff" * 7, 1009, "an aside"),
+        (b"\x92\x7f" + b"\xff" * 8, 1002, "highest bit"),
         (b"\x12\x00", 1002, "reserved bits"),  # an aside is whole
         (b"\x91\x00", 1002, "reserved bits"),
         (b"\xd2\x00", 1002, "reserved bits"),
