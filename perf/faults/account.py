@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from perf.faults.journal import Journal
-from perf.faults.plan import REASONS, Connection, Door, Outcome, planned_outcome, ways
+from perf.faults.plan import Connection, Door, Outcome, planned_outcome, ways
 
 __all__ = ["Account", "Said", "draw_up", "read_lines"]
 
@@ -83,7 +83,7 @@ def draw_up(plan: Iterable[Connection], journal: Journal, said: Said) -> Account
     expected = {name: planned_outcome(each.ending) for name, each in connections.items()}
     as_planned = {name for name, outcome in expected.items() if outcomes.get(name) is outcome}
     account.not_as_planned = account.note("not as planned", connections.keys() - as_planned - cut)
-    wrong = [name for name, reason in said.ended if name not in connections or reason != REASONS.get(connections[name].ending)]
+    wrong = [name for name, reason in said.ended if name not in connections or reason != connections[name].reason]
     account.for_another_reason = account.note("another reason", wrong)
     # Behind the relay a session whose worker was killed goes on at another, and ends there.
     moves = {name for name in touched if name in connections and connections[name].door is Door.RELAYED}

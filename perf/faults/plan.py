@@ -48,7 +48,7 @@ class Ending(StrEnum):
     LONG = "long"
     """The caller goes on and on, until the longest length is reached."""
     FAULT = "fault"
-    """The agent answers what no wire can carry: a fault on the runtime's side."""
+    """The agent raises what nobody may catch: a fault on the runtime's side."""
     SLOW = "slow"
     """The caller asks for much and does not read it."""
     STAY = "stay"
@@ -131,6 +131,13 @@ class Connection:
     @property
     def way(self) -> str:
         return f"{self.wire}.{self.door}.{self.ending}"
+
+    @property
+    def reason(self) -> EndReason | None:
+        """With which its session has to end; None: it never becomes one."""
+        if self.door is Door.RELAYED and self.ending is Ending.DRAIN:
+            return EndReason.MAXIMUM_LENGTH  # it goes on at another worker
+        return REASONS.get(self.ending)
 
 
 def ways() -> list[tuple[Wire, Door, Ending]]:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 import anyio
 from structlog.typing import FilteringBoundLogger
 
+from runtime.conversation.continuity import Continuity
 from runtime.conversation.conversation import Conversation
 from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.ports import (
     CallLink,
     ConversationLimits,
-    IntentStore,
     Interruption,
     ResumeTokens,
     SessionIntents,
     TurnLatency,
 )
-from runtime.conversation.resumption import KeptMessage
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import SessionOpened
-from runtime.dialogue.checkpoint import Checkpoint
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.turn_table import Floor
 from runtime.engines.ports import Engines
@@ -35,9 +33,10 @@ from runtime.session.admission import Admission, AdmissionRequest, Admitted, Ref
 from runtime.session.guard import Saturation
 from runtime.session.ledger import Ledger, Leg
 
-__all__ = ["Adopted", "Calls", "CallsMeter", "Continuity"]
+__all__ = ["Calls", "CallsMeter"]
 
 _EXPIRY_CHECK_S: Final = 0.5
+_PASSED_ON: Final = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
 
 
 class CallsMeter(Protocol):
@@ -60,32 +59,6 @@ class CallsMeter(Protocol):
     def stale_dropped(self, events: int) -> None: ...
 
     def stale_sent(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Adopted:
-    """What a leg that adopts a session goes on from. `audio`: as `Conversation.restore` takes it."""
-
-    checkpoint: Checkpoint
-    audio: Sequence[KeptMessage]
-
-
-class Continuity(Protocol):
-    """What makes a call outlive this process: somebody holds its caller's connection, keeps its checkpoints and moves it."""
-
-    @property
-    def adopted(self) -> Adopted | None:
-        """What it goes on from; None: it begins here."""
-        ...
-
-    @property
-    def intents(self) -> IntentStore:
-        """Where its tools' intents are kept."""
-        ...
-
-    async def attend(self, conversation: Conversation) -> None:
-        """Passes orders on to the conversation, for as long as it runs."""
-        ...
 
 
 class Calls:
@@ -191,8 +164,10 @@ class Calls:
                 reason = await conversation.run(link, greeting)
                 group.cancel_scope.cancel()
             return reason
-        except Exception:
-            # The session boundary: a fault of ours ends this call, loudly, and no other.
+        except (Exception, BaseExceptionGroup) as fault:
+            # The session boundary: a fault of ours ends this call, loudly, and no other, whatever an author's code raises.
+            if isinstance(fault, BaseExceptionGroup) and fault.subgroup(_PASSED_ON) is not None:
+                raise
             log.exception("conversation failed")
             call.ended(EndReason.HANDLER_ERROR)
             return EndReason.HANDLER_ERROR

@@ -15,6 +15,7 @@ from websockets.frames import Frame, Opcode
 from websockets.typing import ExtensionName, ExtensionParameter
 
 from protos.switchboard.v1 import continuity_pb2 as pb
+from runtime.primitives.reasons import EndReason
 from runtime.wire.asides import ASIDE_EXTENSION, build_aside
 
 __all__ = ["ASIDES_KEY", "AsideExtension", "AsideExtensionFactory", "Asides"]
@@ -70,6 +71,10 @@ class Asides:
         """In order with all that is sent. Never waits: what a relay does not read ends the call by other means."""
         if not self._transport.is_closing():
             self._transport.write(build_aside(aside.SerializeToString()))
+
+    def over(self, reason: EndReason) -> None:
+        """The session has ended, and the close that follows is meant for its caller: nobody is to go on with it."""
+        self.say(pb.RuntimeAside(over=pb.SessionOver(reason=reason.value)))
 
     async def take(self) -> pb.RelayAside:
         """The next one. What is no aside is skipped: a newer relay may say what we do not know."""

@@ -20,6 +20,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
+from runtime.primitives.reasons import EndReason
 from runtime.transport.asides import ASIDES_KEY, AsideExtension, AsideExtensionFactory, Asides
 from runtime.transport.websocket_door import ABORT_KEY
 
@@ -87,6 +88,9 @@ class _AbortableProtocol(WebSocketsSansIOProtocol):
         self._abort_later()
 
     def handle_parser_exception(self) -> None:
+        asides: Asides | None = self.scope["state"].get(ASIDES_KEY) if hasattr(self, "scope") else None
+        if asides is not None:
+            asides.over(EndReason.PROTOCOL_ERROR)  # elsewhere the same bytes would be broken too
         super().handle_parser_exception()
         self._abort_later()
 

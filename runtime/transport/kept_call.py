@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 
 from protos.switchboard.v1 import continuity_pb2 as pb
 from runtime.codec.checkpoint_message import BadCheckpoint, KeptSession, decode_session, encode_session
-from runtime.conversation.calls import Adopted
+from runtime.conversation.continuity import Adopted
 from runtime.conversation.conversation import Conversation
 from runtime.conversation.ports import IntentStore, LinkClosed, Message
 from runtime.dialogue.checkpoint import Checkpoint
@@ -80,7 +80,7 @@ class KeptCall:
 
     def over(self, reason: EndReason) -> None:
         """As the port."""
-        self._asides.say(pb.RuntimeAside(over=pb.SessionOver(reason=reason.value)))
+        self._asides.over(reason)
 
     def _obey(self, aside: pb.RelayAside, conversation: Conversation, group: TaskGroup) -> None:
         match aside.WhichOneof("said"):

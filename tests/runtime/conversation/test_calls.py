@@ -111,6 +111,23 @@ async def test_a_fault_beside_the_reader_is_no_lost_connection() -> None:
     link.close()
 
 
+@pytest.mark.parametrize("fault", [ValueError, type("Odd", (BaseException,), {})])
+async def test_whatever_is_raised_beside_the_reader_ends_that_call_only(fault: type[BaseException]) -> None:  # bug R55
+    house = _House()
+
+    class _Odd(ScriptedLink):
+        async def send(self, messages: Sequence[Message]) -> None:
+            await super().send(messages)
+            if isinstance(messages[0], ev.InputCleared):
+                raise fault
+
+    link = _Odd()
+    await link.do(ClearAudio())
+    assert await house.serve(house.attached("ill"), link) is EndReason.HANDLER_ERROR
+    assert dict(house.parts.ledger.totals.ended) == {"handler_error": 1}
+    link.close()
+
+
 async def test_a_call_that_cannot_even_begin_gives_its_place_back(link: ScriptedLink) -> None:  # bug R2
     class _Closed(EnergyVad):
         def open_stream(self) -> VoiceActivityStream:
