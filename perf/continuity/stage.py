@@ -67,7 +67,16 @@ async def stage(
         balancer = await stack.enter_async_context(running("balancer", "balancer", arguments, log=logs / "balancer.log"))
         control = str((await balancer.wait_ready())["control"])
         fleet = LocalFleet(balancer, [], str(balancer.ready["public"]), str(balancer.ready["operator"]))
-        limits = ["--hard-limit", str(calls + 4), "--inflow-depth", str(calls + 4), "--agent", "perf.continuity.agent:Bookkeeper"]
+        limits = [
+            "--hard-limit",
+            str(calls + 4),
+            "--inflow-depth",
+            str(calls + 4),
+            "--inflow-ramp-s",
+            "0",
+            "--agent",
+            "perf.continuity.agent:Bookkeeper",
+        ]
         whole = Stage(fleet, network, logs, logs / "effects", stack, control, [*limits, *runtime_arguments])
         whole.effects.touch()
         await whole.add_runtime(network)
