@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -34,12 +35,13 @@ def describe_machine() -> dict[str, Any]:
 class ForeignCpu:
     """Context manager around a measurement: `cores` is the CPU, in cores, that the rest of the machine used meanwhile.
 
-    What the given processes (and this one) used is subtracted; None where /proc does not tell.
+    What the given processes, this one and its children that have ended used is subtracted; None where /proc does not tell.
+    `pids` is read anew at the end: processes that were started meanwhile may have joined it.
     """
 
-    def __init__(self, now_s: Callable[[], float], pids: tuple[int, ...] = ()) -> None:
+    def __init__(self, now_s: Callable[[], float], pids: Sequence[int] = ()) -> None:
         self._now_s = now_s
-        self._pids = (os.getpid(), *pids)
+        self._pids = pids
         self.cores: float | None = None
 
     def __enter__(self) -> ForeignCpu:
@@ -62,10 +64,11 @@ class ForeignCpu:
         return (user + nice + system + irq + softirq + steal) / _USER_HZ
 
     def _own_s(self) -> float:
-        return sum(process_cpu_s(pid) for pid in self._pids)
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return sum(process_cpu_s(pid) for pid in (os.getpid(), *self._pids)) + ended.ru_utime + ended.ru_stime
 
 
-async def wait_until_quiet(now_s: Callable[[], float], pids: tuple[int, ...], below_cores: float, within_s: float) -> bool:
+async def wait_until_quiet(now_s: Callable[[], float], pids: Sequence[int], below_cores: float, within_s: float) -> bool:
     """Waits until the rest of the machine used less than `below_cores` for a second; False where that did not come in time."""
     end_s = now_s() + within_s
     while True:

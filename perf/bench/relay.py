@@ -24,7 +24,7 @@ from typing import Any, Final
 import anyio
 
 from perf.bench.machine import ForeignCpu, describe_machine
-from perf.bench.relay_peers import compare, targets_of
+from perf.bench.relay_peers import compare, is_noisy, targets_of
 from perf.bench.relay_traffic import PAYLOAD_BYTES, EchoBackend, PingPongCaller
 from perf.peers.build import NoCompiler
 from perf.peers.proxies import ProxyFailed
@@ -195,6 +195,7 @@ def _beside_peers(seconds: float, seed: int, *, is_json: bool) -> int:
         "ok": all_met(targets),
         "targets": as_json(targets),
         **found,
+        "noisy": is_noisy(found),
         "seconds_each": seconds,
         "payload_bytes": PAYLOAD_BYTES,
         "seed": seed,

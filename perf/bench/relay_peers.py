@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from perf.peers.build import frames_program
 from perf.peers.proxies import PROXIES, Proxy, started
 from perf.targets import Target
 
-__all__ = ["compare", "targets_of"]
+__all__ = ["compare", "is_noisy", "targets_of"]
 
 _FLAT_OUT: Final = 64
 _PACED: Final = (200, 1_000)
@@ -47,7 +48,7 @@ async def compare(seconds: float, told: Callable[[str], None]) -> dict[str, Any]
         os.sched_setaffinity(0, {cores[-1]})
         try:
             with _backend(frames) as backend:
-                found["direct"] = {"flat_out": _load(frames, backend, _FLAT_OUT, seconds, 0, ())}
+                found["direct"] = {"flat_out": _load(frames, backend, backend.port, _FLAT_OUT, seconds)}
                 for proxy in PROXIES:
                     is_quiet = await wait_until_quiet(time.perf_counter, (), _QUIET_CORES, _QUIET_WAIT_S)
                     told(f"{proxy.name}" + ("" if is_quiet else "; others use the machine"))
@@ -56,6 +57,13 @@ async def compare(seconds: float, told: Callable[[str], None]) -> dict[str, Any]
         finally:
             os.sched_setaffinity(0, set(cores))
     return found
+
+
+def is_noisy(found: dict[str, Any]) -> bool:
+    """Whether others used the machine during any of the loads."""
+    loads = [load for row in found.values() if isinstance(row, dict) for load in row.values() if isinstance(load, dict)]
+    others = [load["foreign_cpu_cores"] for load in loads if "foreign_cpu_cores" in load]
+    return any(cores is None or cores > _QUIET_CORES for cores in others)
 
 
 def targets_of(found: dict[str, Any]) -> list[Target]:
@@ -76,17 +84,23 @@ def targets_of(found: dict[str, Any]) -> list[Target]:
     ]
 
 
-def _measure(proxy: Proxy, folder: Path, frames: Path, backend: int, core: int, seconds: float) -> dict[str, Any] | None:
-    with started(proxy, folder, backend, core) as running:
+@dataclass(frozen=True, slots=True)
+class _Backend:
+    port: int
+    pid: int
+
+
+def _measure(proxy: Proxy, folder: Path, frames: Path, backend: _Backend, core: int, seconds: float) -> dict[str, Any] | None:
+    with started(proxy, folder, backend.port, core) as running:
         if running is None:
             return None
         port, pid = running
         found: dict[str, Any] = {"rss_mib": round(process_rss_bytes(pid) / 2**20, 1)}
-        _load(frames, port, _FLAT_OUT, min(1.0, seconds), 0, (pid,))  # warms it up
-        found["flat_out"] = _load(frames, port, _FLAT_OUT, seconds, 0, (pid,))
+        _load(frames, backend, port, _FLAT_OUT, min(1.0, seconds), proxy_pid=pid)  # warms it up
+        found["flat_out"] = _load(frames, backend, port, _FLAT_OUT, seconds, proxy_pid=pid)
         for count in _PACED:
-            found[f"paced_{count}"] = _load(frames, port, count, seconds, _PERIOD_US, (pid,))
-    with started(proxy, folder, backend, core) as running:
+            found[f"paced_{count}"] = _load(frames, backend, port, count, seconds, _PERIOD_US, proxy_pid=pid)
+    with started(proxy, folder, backend.port, core) as running:
         assert running is not None, "it was there a moment ago"
         port, pid = running
         found["idle_kib"] = {str(count): round(_idle_kib(frames, port, count, pid), 1) for count in _IDLE}
@@ -94,28 +108,30 @@ def _measure(proxy: Proxy, folder: Path, frames: Path, backend: int, core: int, 
 
 
 @contextmanager
-def _backend(frames: Path) -> Iterator[int]:
+def _backend(frames: Path) -> Iterator[_Backend]:
     command = [str(frames), "serve", str(_CHECKPOINT_EVERY)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield int(process.stdout.readline())
+            yield _Backend(int(process.stdout.readline()), process.pid)
         finally:
             process.kill()
 
 
-def _load(frames: Path, port: int, count: int, seconds: float, period_us: int, pids: tuple[int, ...]) -> dict[str, Any]:
+def _load(
+    frames: Path, backend: _Backend, port: int, count: int, seconds: float, period_us: int = 0, *, proxy_pid: int = 0
+) -> dict[str, Any]:
+    """`proxy_pid` 0: there is none between."""
     command = [str(frames), "load", str(port), str(count), str(round(seconds * 1_000)), str(period_us)]
-    before_s = sum(map(process_cpu_s, pids))
-    with ForeignCpu(time.perf_counter, pids) as foreign:
+    before_s = process_cpu_s(proxy_pid) if proxy_pid else 0.0
+    with ForeignCpu(time.perf_counter, [pid for pid in (backend.pid, proxy_pid) if pid]) as foreign:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
-    used_s = sum(map(process_cpu_s, pids)) - before_s
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-300:])
     found: dict[str, Any] = json.loads(done.stdout)
-    if pids and found["round_trips"]:
-        found["cpu_us_per_frame"] = round(used_s * 1e6 / found["round_trips"] / 2, 2)
-    found["all_cores"] = foreign.cores
+    if proxy_pid and found["round_trips"]:
+        found["cpu_us_per_frame"] = round((process_cpu_s(proxy_pid) - before_s) * 1e6 / found["round_trips"] / 2, 2)
+    found["foreign_cpu_cores"] = foreign.cores
     return found
 
 

@@ -67,10 +67,9 @@ async def measure(mode: Mode, calls: int, seed: int, runtime_arguments: list[str
         )
         if mode is Mode.DEPLOY:
             await whole.add_runtime()
-        pids = (whole.fleet.balancer.pid, whole.victim.pid)
-        is_quiet = await wait_until_quiet(time.perf_counter, pids, _NOISY_CORES, _QUIET_WAIT_S)
+        is_quiet = await wait_until_quiet(time.perf_counter, whole.pids, _NOISY_CORES, _QUIET_WAIT_S)
         told(f"{calls} calls, {'real speech and models' if is_real else 'synthetic engines'}" + ("" if is_quiet else "; noisy"))
-        with ForeignCpu(time.perf_counter, pids) as foreign:
+        with ForeignCpu(time.perf_counter, whole.pids) as foreign:
             found = await _calls(mode, calls, seed, _speech(is_real), whole, told)
     targets = targets_of(mode, found)
     return {

@@ -60,14 +60,11 @@ class Caller:
     interrupts_caller: bool
     harm: Harm
     session_id: str = ""
-    runtime_id: str = ""
     failure: str = ""
     turns: list[str] = field(default_factory=list)
     sent_items: list[int] = field(default_factory=list)
     acknowledged_items: list[int] = field(default_factory=list)
     replies: dict[str, PlayOut] = field(default_factory=dict)
-    heard_at_s: list[float] = field(default_factory=list)
-    audio_at_s: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     is_ready: anyio.Event = field(default_factory=anyio.Event)
@@ -79,7 +76,7 @@ class Caller:
         """Never raises for the call's sake."""
         try:
             async with connect(url, session_id=session_id) as call:
-                self.session_id, self.runtime_id = call.session_id, call.runtime_id
+                self.session_id = call.session_id
                 microphone = Microphone(call)
                 async with anyio.create_task_group() as group:
                     group.start_soon(microphone.run)
@@ -132,10 +129,8 @@ class Caller:
         raise CallFailed(self.failure)
 
     def _hear(self, event: dict[str, Any], now_s: float) -> None:
-        self.heard_at_s.append(now_s)
         match event["type"]:
             case "response.output_audio.delta":
-                self.audio_at_s.append(now_s)
                 audio_s = len(b64decode(event["delta"])) / _BYTES_PER_S
                 self.replies.setdefault(event["response_id"], PlayOut()).take(now_s, audio_s)
             case "conversation.item.input_audio_transcription.completed":

@@ -23,6 +23,8 @@ class Stage:
     network: Namespace | None
     logs: Path
     effects: Path
+    pids: list[int]
+    """Of every process that was started, in their order."""
     _stack: AsyncExitStack
     _control: str
     _arguments: list[str] = field(default_factory=list)
@@ -43,6 +45,7 @@ class Stage:
         program = await self._stack.enter_async_context(
             running(name, "runtime", own, log=self.logs / f"{name}.log", prefix=prefix, environment=environment)
         )
+        self.pids.append(program.pid)
         await program.wait_ready()
         self.fleet.runtimes.append(program)
         await self.fleet.wait_for(
@@ -77,7 +80,7 @@ async def stage(
             "--agent",
             "perf.continuity.agent:Bookkeeper",
         ]
-        whole = Stage(fleet, network, logs, logs / "effects", stack, control, [*limits, *runtime_arguments])
+        whole = Stage(fleet, network, logs, logs / "effects", [balancer.pid], stack, control, [*limits, *runtime_arguments])
         whole.effects.touch()
         await whole.add_runtime(network)
         yield whole

@@ -12,6 +12,7 @@ from structlog.typing import FilteringBoundLogger
 from runtime.conversation.continuity import Continuity
 from runtime.conversation.conversation import Conversation
 from runtime.conversation.intent_memory import IntentMemory
+from runtime.conversation.kept_audio import MissingAudio
 from runtime.conversation.ports import (
     CallLink,
     ConversationLimits,
@@ -22,6 +23,7 @@ from runtime.conversation.ports import (
 )
 from runtime.dialogue.agent import Agent
 from runtime.dialogue.agent_events import SessionOpened
+from runtime.dialogue.checkpoint_check import BadCheckpoint
 from runtime.dialogue.session_settings import SessionSettings
 from runtime.dialogue.turn_table import Floor
 from runtime.engines.ports import Engines
@@ -151,7 +153,12 @@ class Calls:
             )
             self._running[leg] = conversation
             if continuity is not None and continuity.adopted is not None:
-                await conversation.restore(continuity.adopted.checkpoint, continuity.adopted.audio)
+                try:
+                    await conversation.restore(continuity.adopted.checkpoint, continuity.adopted.audio)
+                except (BadCheckpoint, MissingAudio) as error:
+                    continuity.cannot_go_on(error)
+                    call.ended(EndReason.NEVER_SPOKE)
+                    return EndReason.NEVER_SPOKE
                 if not call.started():
                     return EndReason.NEVER_SPOKE
                 greeting = None

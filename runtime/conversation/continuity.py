@@ -35,6 +35,10 @@ class Continuity(Protocol):
         """Where its tools' intents are kept."""
         ...
 
+    def cannot_go_on(self, error: Exception) -> None:
+        """What was adopted is of no use here. Never waits."""
+        ...
+
     async def attend(self, conversation: Conversation) -> None:
         """Passes orders on to the conversation, for as long as it runs."""
         ...

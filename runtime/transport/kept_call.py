@@ -58,6 +58,10 @@ class KeptCall:
     def intents(self) -> IntentStore:
         return self._intents
 
+    def cannot_go_on(self, error: Exception) -> None:
+        """As the port."""
+        _refuse(self._asides, self._log, str(error))
+
     async def attend(self, conversation: Conversation) -> None:
         async with anyio.create_task_group() as group:
             if self.adopted is not None:
@@ -104,6 +108,11 @@ class KeptCall:
         self._asides.say(pb.RuntimeAside(restored=pb.Restored()))
 
 
+def _refuse(asides: Asides, log: FilteringBoundLogger, problem: str) -> None:
+    log.warning("session not restored", problem=problem)
+    asides.say(pb.RuntimeAside(not_restored=pb.NotRestored(problem=problem)))
+
+
 def kept_call(websocket: WebSocket, leg: Leg, link: WebSocketLink, log: FilteringBoundLogger) -> KeptCall | None:
     """None: no relay stands before this call, or one that does not keep it."""
     asides: Asides | None = websocket.scope["state"].get(ASIDES_KEY)
@@ -128,16 +137,13 @@ async def adopted(
         with anyio.fail_after(_RESTORE_S):
             restore = (await asides.take()).restore
             kept = decode_session(restore.state)
-            if kept.checkpoint.session_id != leg.session_id:
-                raise BadCheckpoint("it is of another session")
             link = again(kept)
             link.hold()
             link.applied = link.receiving = restore.replay_from - 1
             audio = await link.read_again(upto=kept.checkpoint.applied)
     except (BadCheckpoint, TimeoutError, LinkClosed) as error:
         problem = error.problem if isinstance(error, BadCheckpoint) else "the state did not come in time"
-        log.warning("session not restored", problem=problem)
-        asides.say(pb.RuntimeAside(not_restored=pb.NotRestored(problem=problem)))
+        _refuse(asides, log, problem)
         return None
     call = KeptCall(asides, link, log, Adopted(kept.checkpoint, audio), kept.following)
     return call, kept.checkpoint.settings

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import anyio
 import pytest
 
 from protos.switchboard.v1 import continuity_pb2 as pb
+from runtime.codec.checkpoint_message import decode_session, encode_session
+from runtime.dialogue.turn_table import Floor
 from runtime.primitives.ids import Epoch, SessionId
 from runtime.session.admission import AdmissionRequest, Admitted
 from runtime.wire.asides import ASIDE_EXTENSION, build_aside
@@ -130,15 +133,19 @@ async def test_a_hand_over_is_answered_and_taken_back() -> None:  # requirement 
         assert (await relay.message())["type"] == "input_audio_buffer.cleared"
 
 
-@pytest.mark.parametrize("case", ["damaged", "another's", "nothing"])
+@pytest.mark.parametrize("case", ["damaged", "another's", "contradictory", "nothing"])
 async def test_a_session_that_cannot_go_on_says_why_and_frees_its_place(case: str) -> None:  # requirement C3, S3
     async with local_runtime() as local:
         kept = await _state(local)
-        state = {"damaged": kept.state[:-1], "another's": kept.state, "nothing": b""}[case]
+        session = decode_session(kept.state)
+        odd = replace(session.checkpoint, turns=replace(session.checkpoint.turns, floor=Floor.SPEAKING))  # and no reply
+        contradictory = encode_session(replace(session, checkpoint=odd))
+        states = {"damaged": kept.state[:-1], "another's": kept.state, "contradictory": contradictory, "nothing": b""}
         async with _leg(local, 2, "other" if case == "another's" else "s") as relay:
-            await relay.say(restore=pb.Restore(state=state, applied=1, replay_from=2))
+            await relay.say(restore=pb.Restore(state=states[case], applied=1, replay_from=2))
             problem = (await relay.take("not_restored")).not_restored.problem
-        assert {"damaged": "digest", "another's": "another session", "nothing": "digest"}[case] in problem
+        words = {"damaged": "digest", "another's": "another session", "contradictory": "floor", "nothing": "digest"}
+        assert words[case] in problem
         await local.until_empty()
         assert local.ledger.totals.moved_in == 0
 
