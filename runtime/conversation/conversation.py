@@ -97,8 +97,8 @@ class Conversation:
         self._keys = TelephoneKeys(self.start, self._turns.take_keys)
         self._parts = parts
         self._applied = 0
-        self._stands = anyio.Event()
-        self._stands.set()
+        # In turn, so that whoever wants to keep the session is let in between two messages of a caller who sends without a pause.
+        self._obeying = anyio.Lock(fast_acquire=True)
         self._restored: Checkpoint | None = None
         self._frames_per_message = 1.0
         self._started = anyio.Event()
@@ -126,16 +126,18 @@ class Conversation:
 
     def checkpoint(self) -> Checkpoint:
         """All of the conversation between two of the caller's messages. Raises NotSettled while one is obeyed."""
-        if not self._stands.is_set():
+        if self._obeying.locked():
             raise NotSettled
+        return self._captured()
+
+    def _captured(self) -> Checkpoint:
         now_ns = self._clock.now_ns()
         ages_ms = ((now_ns - self._opened_ns) // NS_PER_MS, (now_ns - self._last_message_ns) // NS_PER_MS)
         return checkpoint_of(self._parts, self._turns, self._applied, self._outbox.contents, ages_ms, self._keys.pending)
 
     async def _settled(self) -> tuple[Checkpoint, bool]:
-        while not self._stands.is_set():
-            await self._stands.wait()
-        checkpoint = self.checkpoint()
+        async with self._obeying:
+            checkpoint = self._captured()
         is_quiet = self._turns.is_quiet and not checkpoint.waiting and not checkpoint.keys
         return checkpoint, is_quiet
 
@@ -287,6 +289,7 @@ class Conversation:
                 return
 
     async def _read(self, link: CallLink) -> None:
+        is_within_message = False
         while self._reason is None:
             try:
                 event = await link.receive()
@@ -299,15 +302,19 @@ class Conversation:
                 if not self._observer.started():
                     self.stop(EndReason.NEVER_SPOKE)
                     return
-            if self._stands.is_set():
-                self._stands = anyio.Event()
+            if not is_within_message:
+                await self._obeying.acquire()
             try:
                 await self._obey(event, link.receiving)
             except OutboxFull:
                 self.stop(EndReason.SLOW_CALLER)
-            if link.applied >= link.receiving:
+            is_within_message = link.applied < link.receiving
+            if not is_within_message:
                 self._applied = link.applied
-                self._stands.set()
+                self._obeying.release()
+                if self._obeying.locked():  # by who waited for this: nothing of the next message may be in what is kept
+                    async with self._obeying:
+                        pass
 
     async def _watch(self) -> None:
         while True:
@@ -366,9 +373,10 @@ class Conversation:
             case Goodbye(after_reply):
                 if after_reply:
                     self._turns.end_input()
-                    self._stands.set()  # nothing else is obeyed any more
+                    self._obeying.release()  # nothing else is obeyed any more, and the rest has to be said
                     await self._turns.wait_until_quiet()
                     await self._outbox.wait_until_taken()
+                    await self._obeying.acquire()
                 self.stop(EndReason.CLOSED_BY_CALLER)
             case _:
                 assert_never(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,11 +14,11 @@ import pytest
 from runtime.conversation.intent_memory import IntentMemory
 from runtime.conversation.ports import Message
 from runtime.dialogue import agent_events as ev
-from runtime.dialogue.caller_events import CommitAudio, SayText
+from runtime.dialogue.caller_events import CallerEvent, CommitAudio, SayText
 from runtime.dialogue.checkpoint import Checkpoint
 from runtime.primitives.reasons import EndReason
 from tests.runtime.conversation.test_resumption import _ANSWER, _audio, _Process, _shape
-from tests.support.call_parts import noise, quiet
+from tests.support.call_parts import ScriptedLink, noise, quiet
 from tests.support.local_runtime import until
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +38,20 @@ class _Keeper:
 
     def over(self, reason: EndReason) -> None:
         self.ended.append(reason)
+
+
+class _Eager(ScriptedLink):
+    """All of it has come already: to receive it, nobody has to wait."""
+
+    def __init__(self, ready: Sequence[CallerEvent]) -> None:
+        super().__init__()
+        self.ready = deque(ready)
+
+    async def receive(self) -> CallerEvent:
+        if not self.ready:
+            return await super().receive()
+        self.applied += 1
+        return self.ready.popleft()
 
 
 @asynccontextmanager
@@ -66,6 +81,21 @@ async def test_each_event_but_audio_is_kept_just_before_it_is_told() -> None:  #
                 assert place not in before
             else:
                 assert before[place] == [event]
+
+
+async def test_who_sends_without_a_pause_is_answered_all_the_same() -> None:  # requirement C3, bug R56
+    """A session is kept between two messages even where the next one is always there already."""
+    process = _Process(_ANSWER, 60_000, IntentMemory())
+    process.link.close()
+    link = process.link = _Eager([SayText("hello", "mine"), *quiet(150.0)])
+    link.keeper = keeper = _Keeper(link.told)
+    async with anyio.create_task_group() as group:
+        group.start_soon(process.conversation.run, link, None)
+        await link.until(ev.TextAdded)
+        assert len(link.ready) > 1_000
+        assert keeper.kept[-1][1].applied < 1_000
+        group.cancel_scope.cancel()
+    link.close()
 
 
 async def test_a_quiet_session_is_said_to_be_quiet() -> None:
