@@ -159,8 +159,6 @@ class Calls:
                     continuity.cannot_go_on(error)
                     call.ended(EndReason.NEVER_SPOKE)
                     return EndReason.NEVER_SPOKE
-                if not call.started():
-                    return EndReason.NEVER_SPOKE
                 greeting = None
             else:
                 token = "" if self._resume_tokens is None else self._resume_tokens.issue(leg.session_id)

@@ -165,7 +165,8 @@ class Conversation:
             self._scope.cancel()
 
     async def restore(self, checkpoint: Checkpoint, audio: Sequence[KeptMessage]) -> None:
-        """Before `run`, which then greets nobody: goes on from a checkpoint, and says nothing before `go_on`.
+        """Before `run`, which then greets nobody: goes on from a checkpoint, and says and does nothing before `go_on`: until then
+        it may be given up again, and another process serves.
 
         `audio`: the caller's messages with audio from ordinal `audio_from` to `applied`, in order. Raises MissingAudio, and
         BadCheckpoint where the checkpoint contradicts itself or is another session's; then nothing has begun.
@@ -179,6 +180,7 @@ class Conversation:
         self._last_message_ns = now_ns - checkpoint.idle_ms * NS_PER_MS
         self._turns.configure(checkpoint.settings)
         await resume(self._turns, checkpoint, audio, now_ns)
+        self._gate.shut()
         self._outbox.refill([waiting.event for waiting in checkpoint.waiting])
         self._restored = checkpoint
         self._writer.stand_by()
@@ -195,6 +197,10 @@ class Conversation:
         `following`: the messages that were to be sent first.
         """
         assert self._restored is not None, "goes on from what was restored"
+        if not self._observer.started():
+            self.stop(EndReason.NEVER_SPOKE)
+            return
+        self._gate.open()
         told_audio = max(0, told - len(following))
         waiting = sum(isinstance(waiting.event, ReplyAudio) for waiting in self._restored.waiting)
         frames = max(0, round(told_audio * self._frames_per_message) - waiting)

@@ -122,6 +122,20 @@ async def test_nothing_is_said_before_it_may_go_on() -> None:  # requirement C2
             assert (await relay.message())["type"] == "error"
 
 
+async def test_a_session_that_was_given_up_before_it_went_on_never_came() -> None:  # requirement C2, S2
+    """Its caller hung up, or the move failed: the session ended, or goes on, where it was."""
+    async with local_runtime() as local:
+        kept = await _state(local)
+        ended = dict(local.ended)
+        async with _leg(local, 2) as relay:
+            await relay.say(restore=pb.Restore(state=kept.state, applied=1, replay_from=2))
+            await relay.take("restored")
+            assert (local.ledger.active, local.ledger.totals.moved_in) == (0, 0)
+        await local.until_empty()
+        assert dict(local.ended) == ended
+        assert local.ledger.totals.moved_in == 0
+
+
 async def test_a_hand_over_is_answered_and_taken_back() -> None:  # requirement C2
     async with local_runtime() as local, _leg(local, 1) as relay:
         await relay.take("checkpoint")
