@@ -19,6 +19,7 @@ from balancer.routing.policy_options import PolicyOptions
 from balancer.routing.version import parse_version
 from runtime.primitives.errors import SettingError
 from runtime.primitives.settings import setting
+from runtime.wire.signed_tickets import TicketKey, read_keys
 
 __all__ = ["BalancerSettings"]
 
@@ -98,6 +99,10 @@ class BalancerSettings:
     sweep_interval_ms: int = setting(100, "how often silence is looked at", unit="ms", at_least=10, at_most=1000)
     min_sdk_version: str = setting("0.1.0", "older runtimes are refused at enrolment", not_empty=True)
 
+    ticket_keys: tuple[str, ...] = setting(
+        (),
+        "ID:SECRET, the first that a runtime knows seals its tickets; none: one is made and told. Not by flag: ps shows it",
+    )
     reserve_timeout_ms: int = setting(250, "how long a runtime may take to admit", unit="ms", at_least=5, at_most=10_000)
     waiting_places: int = setting(
         0, "callers who may wait for a place; 0: who finds none is refused at once", at_least=0, at_most=100_000
@@ -149,6 +154,7 @@ class BalancerSettings:
     log_level: str = setting("info", "least severe log line", one_of=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:
+        self.keys()
         try:
             self.capacity_rule()
             self.membership_rule()
@@ -173,6 +179,12 @@ class BalancerSettings:
         if parse_version(self.min_sdk_version) is None:
             raise SettingError("min_sdk_version", self.min_sdk_version, "dotted integers")
 
+    def keys(self) -> tuple[TicketKey, ...]:
+        try:
+            return read_keys(self.ticket_keys)
+        except ValueError as error:
+            raise SettingError("ticket_keys", "not shown", str(error)) from None
+
     def capacity_rule(self) -> CapacityRule:
         return CapacityRule(self.target_utilisation, self.window_s, self.scaler, self.cold_allowance)
 
@@ -191,8 +203,8 @@ class BalancerSettings:
         return PolicyOptions(self.hash_virtual_nodes, weights)
 
     def routing_hash(self) -> str:
-        """Equal where all settings are, but for where a journal is written."""
-        values = {name: value for name, value in dataclasses.asdict(self).items() if not name.startswith("journal_")}
+        """Equal where all settings are, but for where a journal is written and what tickets are sealed with."""
+        values = {name: value for name, value in dataclasses.asdict(self).items() if not name.startswith(("journal_", "ticket_"))}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     def waiting_rule(self) -> WaitingRule:

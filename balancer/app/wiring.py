@@ -27,6 +27,7 @@ from balancer.front.relay_rule import RelayRule, SuccessionRule
 from balancer.placement.placer import Placer
 from balancer.placement.releases import Releases
 from balancer.placement.reservation import Reservations
+from balancer.placement.ticket_sealer import TicketSealer
 from balancer.routing.checkpoint import capture
 from balancer.routing.decision_log import DecisionLog
 from balancer.routing.fleet_view import FleetView
@@ -38,6 +39,7 @@ from runtime.primitives.clock import NS_PER_MS, MonotonicClock
 from runtime.primitives.errors import SettingError
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.rng import SeededRng
+from runtime.wire.signed_tickets import TicketKey
 
 __all__ = ["Balancer", "wire"]
 
@@ -87,8 +89,9 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     fleet = Fleet(life, settings.load_rule(), settings.membership_rule(), now_ns, observe, view)
     channels = RuntimeChannels()
     watch = ReportWatch(fleet, channels, clock, rng, settings.report_interval_ms, watch_failed)
-    registry = RegistryService(fleet, watch, clock, settings.min_sdk_version)
-    reservations = Reservations(fleet, channels, clock, settings.reserve_timeout_ms / 1000)
+    sealer = ticket_sealer(settings)
+    registry = RegistryService(fleet, watch, clock, settings.min_sdk_version, sealer.told)
+    reservations = Reservations(fleet, channels, clock, settings.reserve_timeout_ms / 1000, sealer)
     releases = Releases(reservations, rng)
     metrics = BalancerMetrics(clock)
     decisions = DecisionLog(settings.decision_log_size)
@@ -109,6 +112,13 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     metrics.attach(fleet, placer, releases, front.statistics, front.calls.move_counts, journal)
     sweep = FleetSweep(fleet, registry, channels, clock)
     return Balancer(clock, fleet, channels, registry, sweep, releases, placer, front, documents, controls, metrics, journal)
+
+
+def ticket_sealer(settings: BalancerSettings) -> TicketSealer:
+    """With the operator's keys, or with one of this life that runtimes are told."""
+    given = settings.keys()
+    made = TicketKey(f"auto-{secrets.token_hex(4)}", secrets.token_bytes(32))
+    return TicketSealer(given or (made,), are_told=not given)
 
 
 def open_journal(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger) -> JournalFile | None:

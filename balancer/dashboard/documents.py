@@ -217,6 +217,7 @@ def _record(record: PlacementRecord, now_ns: int) -> Json:
             "min_version": ".".join(map(str, request.min_version)),
             "context_window": request.context_window,
             "priority": request.priority.value,
+            "tenant": request.tenant,
         },
         "considered": decision.considered,
         "removed_by_filter": dict(decision.removed),

@@ -6,7 +6,7 @@ half-close, cancel, deadline and lost connection apart, so the end of the stream
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -20,6 +20,7 @@ from balancer.fleet.report_watch import ReportWatch
 from balancer.fleet.translate import LEG_CHANGES, STATES, registration_from_wire
 from protos.switchboard.v1 import registry_pb2, registry_pb2_grpc
 from runtime.primitives.clock import Clock
+from runtime.wire.signed_tickets import TicketKey
 
 __all__ = ["RegistryService"]
 
@@ -52,6 +53,8 @@ class RegistryService(registry_pb2_grpc.RegistryServicer):
     watch: ReportWatch
     clock: Clock
     min_sdk_version: str
+    ticket_keys: Sequence[TicketKey] = ()
+    """What runtimes are told to check tickets with."""
     _streams: dict[str, _Stream] = field(default_factory=dict)
 
     async def Enroll(  # type: ignore[override]  # the stubs know only the generator form
@@ -135,6 +138,7 @@ class RegistryService(registry_pb2_grpc.RegistryServicer):
                     heartbeat_interval_ms=rule.heartbeat_interval_ms,
                     suspect_after_ms=rule.suspect_after_ms,
                     lease_ttl_ms=rule.lease_ttl_ms,
+                    ticket_keys=[registry_pb2.TicketKey(key_id=key.key_id, secret=key.secret) for key in self.ticket_keys],
                 )
             )
         )

@@ -174,7 +174,9 @@ class FrontServer:
         with self._boundary(caller):
             try:
                 upgrade = check_upgrade(request.head)
-                needs = needs_from_query(upgrade.query, upgrade.session_header, self._new_session_id, request.path)
+                needs = needs_from_query(
+                    upgrade.query, upgrade.session_header, self._new_session_id, request.path, upgrade.headers
+                )
                 placement, runtime = await self._reach(upgrade, await self._placer.place(needs, Door.RELAY))
             except HttpError as error:
                 caller.refuse(error)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 from balancer.front.responses import HttpError
 from balancer.routing.request import PlacementRequest, Priority
 from balancer.routing.version import parse_version
-from runtime.primitives.ids import is_session_id
+from runtime.primitives.ids import is_session_id, is_tenant
+from runtime.wire.headers import TENANT_HEADER
 
 __all__ = ["VOICE_PATHS", "is_voice_path", "needs_from_json", "needs_from_query"]
 
@@ -20,7 +21,7 @@ _AGENT_PATH: Final = "/v1/twilio/"
 """Such an address has no query: the agent stands behind it."""
 
 _QUERY_NAMES: Final = {"model": "agent"}
-_FIELDS: Final = ("agent", "session_id", "abilities", "region", "min_version", "context_window", "priority")
+_FIELDS: Final = ("agent", "session_id", "abilities", "region", "min_version", "context_window", "priority", "tenant")
 _MOST_PARAMETERS: Final = 64
 _MOST_ABILITIES: Final = 32
 
@@ -30,7 +31,11 @@ def is_voice_path(path: str) -> bool:
 
 
 def needs_from_query(
-    query: str, session_header: str | None, new_session_id: Callable[[], str], path: str = VOICE_PATHS[0]
+    query: str,
+    session_header: str | None,
+    new_session_id: Callable[[], str],
+    path: str = VOICE_PATHS[0],
+    headers: Iterable[tuple[bytes, bytes]] = (),
 ) -> PlacementRequest:
     """Parameters that are not ours are left to the runtime. Raises HttpError 400, which names the parameter."""
     try:
@@ -49,6 +54,11 @@ def needs_from_query(
         values["agent"] = unquote(path.removeprefix(_AGENT_PATH))
     if session_header is not None and values.setdefault("session_id", session_header) != session_header:
         raise HttpError(400, "bad_query", "session_id differs between query and x-switchboard-session")
+    for header, raw in headers:
+        if header.lower() == TENANT_HEADER.encode():
+            tenant = raw.decode("latin-1")
+            if values.setdefault("tenant", tenant) != tenant:
+                raise HttpError(400, "bad_query", f"the tenant differs between query and {TENANT_HEADER}, or is given twice")
     return _request(values, new_session_id)
 
 
@@ -85,6 +95,7 @@ def _request(values: Mapping[str, object], new_session_id: Callable[[], str]) ->
         min_version=version,
         context_window=_whole(values.get("context_window", 0)),
         priority=Priority(priority),
+        tenant=_tenant(values),
     )
 
 
@@ -93,6 +104,13 @@ def _text(values: Mapping[str, object], name: str, longest: int) -> str:
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
         raise _bad(name, f"at most {longest} printable characters")
     return value
+
+
+def _tenant(values: Mapping[str, object]) -> str:
+    tenant = values.get("tenant", "")
+    if not isinstance(tenant, str) or not is_tenant(tenant):
+        raise _bad("tenant", "at most 64 characters of [A-Za-z0-9_.:-]")
+    return tenant
 
 
 def _abilities(value: object) -> frozenset[str]:

@@ -131,8 +131,10 @@ class Escalation:
             cross_region=decision.cross_region,
             seat=seat,
             number=number,
+            place=answer.place,
         )
 
     def give_back(self, placement: Placement) -> None:
         """Releases a place that is not used, in the background."""
-        self._releases.submit(Release(placement.seat, placement.number, placement.session_id, placement.epoch, placement.ticket))
+        name = placement.place or placement.ticket
+        self._releases.submit(Release(placement.seat, placement.number, placement.session_id, placement.epoch, name))

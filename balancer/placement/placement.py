@@ -25,6 +25,8 @@ class Placement:
     cross_region: bool
     seat: Seat = field(repr=False)
     number: int
+    place: str = field(default="", repr=False)
+    """The name under which the runtime holds it, which the ticket holds sealed; empty: the ticket is that name."""
 
     @property
     def session_id(self) -> str:

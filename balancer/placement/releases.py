@@ -26,7 +26,7 @@ class Release:
     session_id: str
     epoch: int
     ticket: str = ""
-    """Empty: no answer ever came, the placement itself is named."""
+    """The place's name. Empty: no answer ever came, the placement itself is named."""
 
 
 class Releases:

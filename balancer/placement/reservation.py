@@ -15,6 +15,7 @@ from balancer.fleet.fleet import Fleet
 from balancer.fleet.seat import Seat
 from balancer.fleet.translate import snapshot_from_wire
 from balancer.fleet.unary import answer_of
+from balancer.placement.ticket_sealer import NoCommonKey, TicketSealer
 from balancer.routing.request import PlacementRequest, Priority
 from protos.switchboard.v1 import load_pb2, placement_pb2, placement_pb2_grpc
 from runtime.primitives.clock import Clock
@@ -51,6 +52,9 @@ class Door(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
+    """`place`: what the runtime calls it; `ticket`: what opens it."""
+
+    place: str
     ticket: str
     ticket_ttl_ms: int
 
@@ -77,6 +81,7 @@ class Reservations:
     channels: RuntimeChannels
     clock: Clock
     timeout_s: float
+    sealer: TicketSealer
 
     async def reserve(
         self, seat: Seat, number: int, request: PlacementRequest, door: Door, fair_share_per_s: float, timeout_s: float
@@ -96,6 +101,7 @@ class Reservations:
             balancer_incarnation=self.fleet.life.incarnation,
             placement_number=number,
             oldest_open_placement=seat.flight.oldest_open,
+            tenant=request.tenant,
             door=placement_pb2.DOOR_RELAY if door is Door.RELAY else placement_pb2.DOOR_ASSIGN,
         )
         try:
@@ -103,9 +109,16 @@ class Reservations:
         except grpc.aio.AioRpcError as error:
             return self._failed(seat, number, error, timeout_s)
         if answer.WhichOneof("outcome") == "admitted":
+            facts, admitted = seat.member.facts, answer.admitted
+            try:
+                ticket = self.sealer.ticket(
+                    admitted, request.session_id, request.epoch, facts.runtime_id, facts.incarnation, request.tenant
+                )
+            except NoCommonKey as error:
+                return NotAdmitted(RefusalReason.UNSUITABLE, str(error)[:200], is_settled=False)
             if self._take_load(seat, answer):
                 self.fleet.settle_placement(seat, number, admitted=True)
-            return Admitted(answer.admitted.ticket, answer.admitted.ticket_ttl_ms)
+            return Admitted(admitted.ticket, ticket, admitted.ticket_ttl_ms)
         self.fleet.settle_placement(seat, number, admitted=False)
         self._take_load(seat, answer)
         refused = answer.refused

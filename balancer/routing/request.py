@@ -30,6 +30,8 @@ class PlacementRequest:
     context_window: int = 0
     """Tokens."""
     priority: Priority = Priority.NORMAL
+    tenant: str = ""
+    """Whose session it is."""
     avoid: frozenset[str] = frozenset()
     """Runtimes that failed this very placement after they had admitted it, or that the session leaves."""
     only_runtime: str = ""

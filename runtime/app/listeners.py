@@ -35,7 +35,9 @@ def make_server(parts: Parts, reports: LoadReportService, orca: OrcaService, hea
     ping_ms = max(1, int(parts.settings.ping_interval_s * 1_000))
     server = aio.server(options=(*_OPTIONS, *probing(ping_ms, ping_ms)))
     converse = ConverseService(parts.calls, parts.places, parts.settings.first_message_s, parts.snapshot)
-    placement = PlacementService(parts.calls, parts.snapshot, parts.admission.release_placement, parts.admission.release)
+    placement = PlacementService(
+        parts.calls, parts.snapshot, parts.admission.release_placement, parts.admission.release, parts.ring
+    )
     voice_pb2_grpc.add_VoiceAgentServicer_to_server(converse, server)
     placement_pb2_grpc.add_PlacementServicer_to_server(placement, server)
     load_pb2_grpc.add_LoadReportsServicer_to_server(reports, server)

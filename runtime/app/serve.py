@@ -23,6 +23,7 @@ from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from structlog.typing import FilteringBoundLogger
 
+from protos.switchboard.v1 import registry_pb2
 from runtime.app.listeners import bind, make_server, open_agent_check
 from runtime.app.machine_memory import MachineMemory
 from runtime.app.settings import RuntimeSettings
@@ -47,6 +48,7 @@ from runtime.transport.ops_endpoints import ops_routes
 from runtime.transport.realtime_endpoint import RealtimeEndpoint
 from runtime.transport.twilio_endpoint import TwilioEndpoint
 from runtime.transport.websocket_door import WebSocketDoor
+from runtime.wire.signed_tickets import TicketKey
 
 __all__ = ["SDK_VERSION", "Runtime", "serve"]
 
@@ -171,13 +173,18 @@ class Runtime:
                 self._live,
                 lambda: parts.calls.state,
                 self.leave,
-                self._reports.state_changed,
+                self._registered,
                 SeededRng(),
                 self._log,
             )
             self._enrollments.append(enrollment)
             parts.legs.listeners.append(enrollment)
             group.start_soon(enrollment.run)
+
+    def _registered(self, answer: registry_pb2.Registered) -> None:
+        keys = [TicketKey(key.key_id, key.secret) for key in answer.ticket_keys]
+        self._parts.ring.told(answer.balancer_id, keys)
+        self._reports.state_changed()
 
     def _live(self) -> tuple[Sequence[tuple[SessionId, int]], int]:
         ledger = self._parts.ledger

@@ -11,6 +11,7 @@ from runtime.primitives.ids import is_machine_id, is_runtime_id
 from runtime.primitives.load_snapshot import CostClass
 from runtime.primitives.settings import setting
 from runtime.session.shared_layout import MOST_SLOTS
+from runtime.wire.signed_tickets import TicketKey, read_keys
 
 __all__ = ["ENVIRONMENT_PREFIX", "RuntimeSettings"]
 
@@ -90,6 +91,10 @@ class RuntimeSettings:
         above=0.0,
     )
     guard_lag_ms: float = setting(250.0, "event-loop lag above which nothing new is admitted", unit="ms", above=0.0)
+    ticket_keys: tuple[str, ...] = setting(
+        (),
+        "ID:SECRET, any of which may seal a ticket; none: those of the balancers. Not by flag: ps shows it",
+    )
     allow_direct: str = setting("loopback", "who may connect without a ticket", one_of=("loopback", "everywhere", "nowhere"))
     first_message_s: float = setting(10.0, "how long an attached caller may stay silent", unit="s", above=0.0, at_most=600.0)
     idle_s: float = setting(120.0, "longest time without a message of the caller", unit="s", above=0.0)
@@ -149,8 +154,15 @@ class RuntimeSettings:
             host, _, port = address.rpartition(":")
             if not host or not port.isdecimal() or not 1 <= int(port) <= 65535:
                 raise SettingError("balancers", address, "host:port with a port from 1 to 65535, comma separated")
+        self.keys()
         self._check_names()
         self._check_workers()
+
+    def keys(self) -> tuple[TicketKey, ...]:
+        try:
+            return read_keys(self.ticket_keys)
+        except ValueError as error:
+            raise SettingError("ticket_keys", "not shown", str(error)) from None
 
     def _check_names(self) -> None:
         if self.machine_id and not is_machine_id(self.machine_id):

@@ -31,10 +31,12 @@ from runtime.primitives.load_snapshot import LoadSnapshot, RuntimeState
 from runtime.session.admission import Admission, Suitability
 from runtime.session.guard import OverloadGuard
 from runtime.session.inflow import InflowBucket
+from runtime.session.key_ring import KeyRing
 from runtime.session.ledger import Ledger, LegEvent
 from runtime.session.settlement import Settlements
 from runtime.telemetry.metrics import RuntimeMetrics
 from runtime.transport.place import DirectCallers, Places
+from runtime.transport.ticket_check import TicketCheck
 
 __all__ = ["LegFanOut", "Parts", "engines_of", "load_agent", "wire"]
 
@@ -76,6 +78,7 @@ class Parts:
     metrics: RuntimeMetrics
     calls: Calls
     places: Places
+    ring: KeyRing
 
     def snapshot(self) -> LoadSnapshot:
         return self.meter.snapshot()
@@ -168,9 +171,11 @@ def wire(settings: RuntimeSettings, agent: Agent, engines: LoadedEngines, http_p
     )
     state.calls = calls
     direct = DirectCallers(settings.allow_direct, _DIRECT_LEASE_NS)
-    places = Places(calls, direct, lambda: f"sess_{secrets.token_hex(8)}")
+    ring = KeyRing(settings.keys())
+    tickets = TicketCheck(ring, ledger, facts.runtime_id, incarnation, clock)
+    places = Places(calls, tickets, direct, lambda: f"sess_{secrets.token_hex(8)}")
     return Parts(
-        settings, facts.runtime_id, incarnation, machine_id, clock, ledger, legs, admission, meter, metrics, calls, places
+        settings, facts.runtime_id, incarnation, machine_id, clock, ledger, legs, admission, meter, metrics, calls, places, ring
     )
 
 

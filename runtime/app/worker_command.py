@@ -13,7 +13,7 @@ from runtime.primitives.ids import as_id_stem
 
 __all__ = ["worker_command", "worker_environment", "worker_settings"]
 
-_SECRETS: Final = ("twilio_auth_token",)
+_SECRETS: Final = ("twilio_auth_token", "ticket_keys")
 
 
 def worker_settings(settings: RuntimeSettings, machine_id: str, memory: Path, index: int) -> RuntimeSettings:
@@ -45,14 +45,16 @@ def worker_command(settings: RuntimeSettings) -> list[str]:
     for field in dataclasses.fields(settings):
         if field.name in _SECRETS:
             continue
-        value = getattr(settings, field.name)
-        text = ",".join(value) if isinstance(value, tuple) else str(value)
-        command.append(f"--{field.name.replace('_', '-')}={text}")
+        command.append(f"--{field.name.replace('_', '-')}={_text(getattr(settings, field.name))}")
     return command
 
 
 def worker_environment(environment: Mapping[str, str], settings: RuntimeSettings) -> dict[str, str]:
     """A worker's environment: the supervisor's without its settings, which the command line says already, but for the secrets."""
     others = {name: value for name, value in environment.items() if not name.startswith(f"{ENVIRONMENT_PREFIX}_")}
-    secrets = {f"{ENVIRONMENT_PREFIX}_{name.upper()}": str(getattr(settings, name)) for name in _SECRETS}
+    secrets = {f"{ENVIRONMENT_PREFIX}_{name.upper()}": _text(getattr(settings, name)) for name in _SECRETS}
     return others | secrets
+
+
+def _text(value: object) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)

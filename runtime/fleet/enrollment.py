@@ -69,7 +69,7 @@ class Enrollment:
         address: host:port of the balancer's control side.
         live: every live leg and the ledger's version, at one instant.
         on_drain: the balancer asks this runtime to leave.
-        on_registered: called at every registration.
+        on_registered: called at every registration with the balancer's answer, before a leg is told.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Enrollment:
         live: Callable[[], tuple[Sequence[tuple[SessionId, int]], int]],
         state: Callable[[], RuntimeState],
         on_drain: Callable[[], None],
-        on_registered: Callable[[], None],
+        on_registered: Callable[[pb.Registered], None],
         rng: Rng,
         log: FilteringBoundLogger,
     ) -> None:
@@ -147,7 +147,7 @@ class Enrollment:
         self._interval_s = max(0.05, answer.registered.heartbeat_interval_ms / 1000)
         self._log.info("enrolled", balancer_id=answer.registered.balancer_id)
         backoff.succeeded()
-        self._on_registered()
+        self._on_registered(answer.registered)
         async with anyio.create_task_group() as group:
             # Whichever direction ends first takes the other with it. The stream is not cancelled from beside its reader: grpc
             # would answer the reader's next call with a CancelledError that is nobody's, and this task would end for good.

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final, NewType
 
-__all__ = ["BalancerId", "Epoch", "RuntimeId", "SessionId", "as_id_stem", "is_machine_id", "is_runtime_id", "is_session_id"]
+__all__ = [
+    "BalancerId",
+    "Epoch",
+    "RuntimeId",
+    "SessionId",
+    "as_id_stem",
+    "is_machine_id",
+    "is_runtime_id",
+    "is_session_id",
+    "is_tenant",
+]
 
 SessionId = NewType("SessionId", str)
 RuntimeId = NewType("RuntimeId", str)
@@ -13,6 +23,7 @@ BalancerId = NewType("BalancerId", str)
 Epoch = NewType("Epoch", int)
 
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_TENANT: Final = re.compile(r"[A-Za-z0-9_.:-]{0,64}")
 _MACHINE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RUNTIME_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
@@ -24,6 +35,15 @@ def is_session_id(text: str) -> bool:
     (True, False, False)
     """
     return _SESSION_ID.fullmatch(text) is not None
+
+
+def is_tenant(text: str) -> bool:
+    """At most 64 characters of `[A-Za-z0-9_.:-]`; none where nobody said.
+
+    >>> is_tenant("acme"), is_tenant(""), is_tenant("a b")
+    (True, True, False)
+    """
+    return _TENANT.fullmatch(text) is not None
 
 
 def is_runtime_id(text: str) -> bool:

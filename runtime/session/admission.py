@@ -45,6 +45,7 @@ class AdmissionRequest:
     fair_share_per_s: float = 0.0
     placement: PlacementRef | None = None
     oldest_open_placement: int = 0
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Admission:
             is_adoption=request.is_adoption,
             is_relayed=request.is_relayed,
             placement=request.placement,
+            tenant=request.tenant,
         )
         self._remember(request.session_id, request.epoch)
         self._settle(request)

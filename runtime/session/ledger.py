@@ -75,6 +75,7 @@ class Leg:
     Attributes:
         is_adoption: it goes on with a session that was served elsewhere.
         is_relayed: a relay reserved it and will hold the caller's connection.
+        tenant: whose session it is; empty where nobody said.
     """
 
     session_id: SessionId
@@ -89,6 +90,7 @@ class Leg:
     started_at_ns: int = 0
     end_reason: EndReason | None = None
     is_speaking: bool = field(default=False)
+    tenant: str = ""
 
 
 class Ledger:
@@ -159,14 +161,20 @@ class Ledger:
         is_adoption: bool = False,
         is_relayed: bool = False,
         placement: PlacementRef | None = None,
+        tenant: str = "",
     ) -> Leg:
         """Holds a place. Raises DuplicateSession where the id has an entry."""
         if session_id in self._legs:
             raise DuplicateSession(session_id)
         leg = Leg(session_id, epoch, self._new_ticket(), now_ns, now_ns + lease_ns, is_adoption, is_relayed, placement)
+        leg.tenant = tenant
         self._legs[session_id] = leg
         self._by_ticket[leg.ticket] = leg
         return leg
+
+    def holding(self, ticket: str) -> Leg | None:
+        """The reservation under a ticket that is not used yet; its lease may be over."""
+        return self._by_ticket.get(ticket)
 
     def count_refusal(self, reason: RefusalReason) -> None:
         self._refused[reason] += 1

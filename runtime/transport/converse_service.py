@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn, TypeAlias, cast
 
 import anyio
@@ -26,9 +26,18 @@ from runtime.primitives.errors import Fault, VoiceError
 from runtime.primitives.load_snapshot import LoadSnapshot
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import DuplicateSession, UnknownTicket
-from runtime.transport.place import DirectForbidden, PlaceRefused, Places
+from runtime.transport.place import DirectForbidden, PlaceRefused, Places, SessionsDiffer
+from runtime.transport.ticket_check import Presented
 from runtime.wire.close_codes import GRPC_STATUS_BY_END, GRPC_STATUS_BY_REFUSAL
-from runtime.wire.headers import ORCA_TRAILER, REFUSAL_REASON_HEADER, RETRY_AFTER_MS_HEADER, TICKET_HEADER
+from runtime.wire.headers import (
+    ORCA_TRAILER,
+    REFUSAL_REASON_HEADER,
+    RETRY_AFTER_MS_HEADER,
+    SESSION_HEADER,
+    TENANT_HEADER,
+    TICKET_HEADER,
+)
+from runtime.wire.signed_tickets import TicketRefused
 
 __all__ = ["ConverseService"]
 
@@ -56,12 +65,7 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
         metadata = {str(key): str(value) for key, value in context.invocation_metadata() or ()}
         try:
             settings = settings_from(config, self._calls.default_agent)
-            leg = self._places.take(
-                ticket=metadata.get(TICKET_HEADER, ""),
-                wished_session_id=config.session_id,
-                agent=settings.agent,
-                peer_host=_host(context.peer()),
-            )
+            leg = self._places.take(_presented(metadata, config), agent=settings.agent, peer_host=_host(context.peer()))
         except BrokenContract as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except VoiceError as error:
@@ -176,17 +180,25 @@ async def _read(context: _Context) -> pb.ConverseRequest | None:
     return received if isinstance(received, pb.ConverseRequest) else None
 
 
+def _presented(metadata: Mapping[str, str], config: pb.SessionConfig) -> Presented:
+    """Raises SessionsDiffer."""
+    named = metadata.get(SESSION_HEADER, "")
+    if named and config.session_id and named != config.session_id:
+        raise SessionsDiffer(f"{SESSION_HEADER} and config.session_id")
+    return Presented(metadata.get(TICKET_HEADER, ""), config.session_id or named, metadata.get(TENANT_HEADER, ""))
+
+
 async def _refuse(context: _Context, error: VoiceError) -> NoReturn:
     match error:
         case PlaceRefused():
             trailers = ((REFUSAL_REASON_HEADER, error.reason.value), (RETRY_AFTER_MS_HEADER, str(error.retry_after_ms)))
             await context.abort(grpc.StatusCode[GRPC_STATUS_BY_REFUSAL[error.reason]], str(error), trailers)
         case DuplicateSession():
-            await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
-        case DirectForbidden() | UnknownTicket():
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error), ((REFUSAL_REASON_HEADER, error.code),))
+        case DirectForbidden() | UnknownTicket() | TicketRefused():
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error), ((REFUSAL_REASON_HEADER, error.code),))
     code = grpc.StatusCode.INVALID_ARGUMENT if error.fault is Fault.PEER else grpc.StatusCode.INTERNAL
-    await context.abort(code, str(error))
+    await context.abort(code, str(error), ((REFUSAL_REASON_HEADER, error.code),))
 
 
 def _host(peer: str) -> str:

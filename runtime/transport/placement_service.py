@@ -13,10 +13,11 @@ from protos.switchboard.v1 import placement_pb2_grpc
 from runtime.codec.snapshot_message import snapshot_message
 from runtime.conversation.calls import Calls
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S
-from runtime.primitives.ids import Epoch, SessionId, is_session_id
+from runtime.primitives.ids import Epoch, SessionId, is_session_id, is_tenant
 from runtime.primitives.load_snapshot import LoadSnapshot
 from runtime.primitives.reasons import RefusalReason
 from runtime.session.admission import AdmissionRequest, Admitted, Refused
+from runtime.session.key_ring import KeyRing
 from runtime.session.ledger import DuplicateSession
 from runtime.session.settlement import PlacementRef
 
@@ -44,11 +45,13 @@ class PlacementService(placement_pb2_grpc.PlacementServicer):
         snapshot: Callable[[], LoadSnapshot],
         release_placement: Callable[[SessionId, Epoch, PlacementRef], bool],
         release: Callable[[str], bool],
+        ring: KeyRing,
     ) -> None:
         self._calls = calls
         self._snapshot = snapshot
         self._release_placement = release_placement
         self._release = release
+        self._ring = ring
 
     async def Reserve(
         self, request: pb.ReserveRequest, context: aio.ServicerContext[pb.ReserveRequest, pb.ReserveResponse]
@@ -63,7 +66,12 @@ class PlacementService(placement_pb2_grpc.PlacementServicer):
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
         match answer:
             case Admitted(leg):
-                admitted = pb.Admitted(ticket=leg.ticket, ticket_ttl_ms=lease_ns // NS_PER_MS)
+                admitted = pb.Admitted(
+                    ticket=leg.ticket,
+                    ticket_ttl_ms=lease_ns // NS_PER_MS,
+                    key_ids=self._ring.ids,
+                    expires_ns=leg.lease_until_ns,
+                )
                 return pb.ReserveResponse(admitted=admitted, load=snapshot_message(self._snapshot()))
             case Refused(reason, retry_after_ms, message):
                 refused = pb.Refused(reason=_REASONS[reason], retry_after_ms=retry_after_ms, message=message)
@@ -90,6 +98,8 @@ def _fault(request: pb.ReserveRequest) -> str:
         return f"epoch is {request.epoch}; allowed: 1 and up"
     if not 0.0 <= request.fair_share_per_s < 1e6:
         return f"fair_share_per_s is {request.fair_share_per_s}; allowed: 0 to 1000000"
+    if not is_tenant(request.tenant):
+        return "tenant; allowed: at most 64 characters of A-Z a-z 0-9 _ . : -"
     if request.balancer_id and request.placement_number < 1:
         return f"placement_number is {request.placement_number}; allowed: 1 and up"
     return ""
@@ -110,4 +120,5 @@ def _admission_request(request: pb.ReserveRequest, lease_ns: int) -> AdmissionRe
         fair_share_per_s=request.fair_share_per_s,
         placement=placement,
         oldest_open_placement=request.oldest_open_placement,
+        tenant=request.tenant,
     )

@@ -20,10 +20,12 @@ from runtime.primitives.errors import VoiceError
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import DuplicateSession, Leg, UnknownTicket
 from runtime.transport.kept_call import adopted, kept_call
-from runtime.transport.place import DirectForbidden, PlaceRefused, Places
+from runtime.transport.place import DirectForbidden, PlaceRefused, Places, SessionsDiffer
+from runtime.transport.ticket_check import Presented
 from runtime.transport.websocket_link import WebSocketLink
 from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, WEBSOCKET_CLOSE_BY_END
-from runtime.wire.headers import RUNTIME_HEADER, SESSION_HEADER, TICKET_HEADER
+from runtime.wire.headers import RUNTIME_HEADER, SESSION_HEADER, TENANT_HEADER, TICKET_HEADER
+from runtime.wire.signed_tickets import TicketRefused
 
 __all__ = ["ABORT_KEY", "WebSocketDoor", "deny", "hang_up"]
 
@@ -60,12 +62,8 @@ class WebSocketDoor:
     async def admit(self, websocket: WebSocket, agent: str) -> Leg | None:
         """The caller's place. None: it was refused."""
         try:
-            return self._places.take(
-                ticket=websocket.headers.get(TICKET_HEADER) or websocket.query_params.get("ticket", ""),
-                wished_session_id=websocket.headers.get(SESSION_HEADER) or websocket.query_params.get("session_id", ""),
-                agent=agent,
-                peer_host=websocket.client.host if websocket.client else "",
-            )
+            peer_host = websocket.client.host if websocket.client else ""
+            return self._places.take(_presented(websocket), agent=agent, peer_host=peer_host)
         except VoiceError as error:
             await _refuse(websocket, error)
             return None
@@ -123,6 +121,19 @@ class WebSocketDoor:
         return None
 
 
+def _presented(websocket: WebSocket) -> Presented:
+    """Raises SessionsDiffer. Of two tickets the header's counts: a relay's stands there, and its caller wrote the query."""
+    headers, query = websocket.headers, websocket.query_params
+    session_ids = {*headers.getlist(SESSION_HEADER), *query.getlist("session_id")} - {""}
+    if len(session_ids) > 1:
+        raise SessionsDiffer(f"{SESSION_HEADER} and the query")
+    return Presented(
+        ticket=headers.get(TICKET_HEADER) or query.get("ticket", ""),
+        session_id=next(iter(session_ids), ""),
+        tenant=headers.get(TENANT_HEADER) or query.get("tenant", ""),
+    )
+
+
 async def hang_up(websocket: WebSocket, reason: EndReason | None, text: str = "") -> None:
     """Closes as the end asks, in bounded time; None: the call goes on elsewhere, without a word. Where the caller has closed
     already, nothing is left to do."""
@@ -153,7 +164,7 @@ async def _refuse(websocket: WebSocket, error: VoiceError) -> None:
             await deny(websocket, HTTP_STATUS_BY_REFUSAL[error.reason], error.code, str(error), {"Retry-After": str(retry_s)})
         case DuplicateSession():
             await deny(websocket, 409, error.code, str(error))
-        case DirectForbidden() | UnknownTicket():
+        case DirectForbidden() | UnknownTicket() | TicketRefused():
             await deny(websocket, 403, error.code, str(error))
         case _:
             await deny(websocket, 400, error.code, str(error))

@@ -11,6 +11,7 @@ __all__ = [
     "RETRY_AFTER_MS_HEADER",
     "RUNTIME_HEADER",
     "SESSION_HEADER",
+    "TENANT_HEADER",
     "TICKET_HEADER",
 ]
 
@@ -18,6 +19,8 @@ TICKET_HEADER: Final = "x-switchboard-ticket"
 """A one-use place at a runtime, from `Reserve` or from an assignment."""
 SESSION_HEADER: Final = "x-switchboard-session"
 """The session id. To us: the caller's wish; from us: the id in force."""
+TENANT_HEADER: Final = "x-switchboard-tenant"
+"""Whose session it is. Believed: who asks for keys of its callers stands in front of us, and sets or removes it."""
 EPOCH_HEADER: Final = "x-switchboard-epoch"
 ORCA_TRAILER: Final = "endpoint-load-metrics-bin"
 """gRPC's standard trailer: a serialised ORCA report at the end of a stream."""

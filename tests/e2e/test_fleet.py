@@ -132,7 +132,7 @@ async def test_an_assignment_is_honoured_once(tmp_path: Path) -> None:  # requir
         assert call.session_id == "mine"
         with pytest.raises(CallRefused) as again:
             await _start(lines, url, "")
-        assert (again.value.status, again.value.code) == (403, "unknown_ticket")
+        assert (again.value.status, again.value.code) == (403, "used_ticket")
         with pytest.raises(CallRefused) as without:
             await _start(lines, fleet.runtime_url(0), "")
         assert without.value.code == "ticket_required"

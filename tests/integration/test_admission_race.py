@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from balancer.placement.reservation import Admitted, Door, NotAdmitted, Reservations
+from balancer.placement.ticket_sealer import TicketSealer
 from balancer.routing.request import PlacementRequest
 from runtime.primitives.reasons import RefusalReason
 from tests.balancer.support.running import Running, running
@@ -49,7 +50,13 @@ class Race:
 
     async def reserve(self, balancer: Running, session_id: str, start: anyio.Event) -> None:
         fleet = balancer.balancer.fleet
-        reservations = Reservations(fleet, balancer.balancer.channels, balancer.balancer.clock, timeout_s=10.0)
+        reservations = Reservations(
+            fleet,
+            balancer.balancer.channels,
+            balancer.balancer.clock,
+            timeout_s=10.0,
+            sealer=TicketSealer(balancer.balancer.registry.ticket_keys, are_told=True),
+        )
         await start.wait()
         opened = fleet.open_placement(_RUNTIME, 0)
         assert opened is not None

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from runtime.primitives.ids import Epoch, SessionId
-from runtime.session.admission import AdmissionRequest, Admitted
 from tests.integration.test_bad_input import Site, read_to_the_end, site
 from tests.support.local_runtime import until
 from tests.support.raw_websocket import raw_caller, raw_connection
@@ -148,26 +146,3 @@ async def test_pings_are_answered_once_a_read_and_not_to_who_does_not_read() -> 
         assert caller.read.count(b"\x8a\x04") < 200
         await caller.send(8, (1000).to_bytes(2, "big"))
         assert await caller.until_over() == 1000
-
-
-@pytest.mark.parametrize("ticket", ["forged", "used"])
-async def test_a_ticket_opens_a_runtime_once(ticket: str) -> None:
-    async with site() as at:
-        ledger = at.enrolled.local.ledger
-        answer = at.enrolled.local.parts.calls.reserve(AdmissionRequest(SessionId("mine"), Epoch(1), 20 * 10**9))
-        assert isinstance(answer, Admitted)
-        headers = f"x-switchboard-ticket: {answer.leg.ticket}\r\n"
-        if ticket == "forged":
-            with pytest.raises(AssertionError, match=r"HTTP/1\.1 4"):
-                async with raw_caller(at.url, headers="x-switchboard-ticket: " + "A" * len(answer.leg.ticket) + "\r\n"):
-                    pass
-            assert ledger.reserved == 1  # whose ticket it is keeps the place
-        async with raw_caller(at.url, headers=headers) as owner:
-            with pytest.raises(AssertionError, match=r"HTTP/1\.1 4"):
-                async with raw_caller(at.url, headers=headers):
-                    pass
-            await owner.say(type="session.update", session={})
-            await owner.until_contains("session.updated")
-            await owner.send(8, (1000).to_bytes(2, "big"))
-            assert await owner.until_over() == 1000
-        await at.enrolled.local.until_empty()

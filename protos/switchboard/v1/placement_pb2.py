@@ -25,35 +25,35 @@ _sym_db = _symbol_database.Default()
 from protos.switchboard.v1 import load_pb2 as protos_dot_switchboard_dot_v1_dot_load__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%protos/switchboard/v1/placement.proto\x12\x0eswitchboard.v1\x1a protos/switchboard/v1/load.proto\"A\n\x05Needs\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x11\n\tabilities\x18\x02 \x03(\t\x12\x16\n\x0e\x63ontext_window\x18\x03 \x01(\r\"\xdc\x02\n\x0eReserveRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12+\n\x04kind\x18\x03 \x01(\x0e\x32\x1d.switchboard.v1.PlacementKind\x12*\n\x08priority\x18\x04 \x01(\x0e\x32\x18.switchboard.v1.Priority\x12$\n\x05needs\x18\x05 \x01(\x0b\x32\x15.switchboard.v1.Needs\x12\x18\n\x10\x66\x61ir_share_per_s\x18\x06 \x01(\x01\x12\x13\n\x0b\x62\x61lancer_id\x18\x07 \x01(\t\x12\x1c\n\x14\x62\x61lancer_incarnation\x18\x08 \x01(\x04\x12\x18\n\x10placement_number\x18\t \x01(\x04\x12\x1d\n\x15oldest_open_placement\x18\n \x01(\x04\x12\"\n\x04\x64oor\x18\x0b \x01(\x0e\x32\x14.switchboard.v1.Door\"1\n\x08\x41\x64mitted\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x15\n\rticket_ttl_ms\x18\x02 \x01(\r\"a\n\x07Refused\x12-\n\x06reason\x18\x01 \x01(\x0e\x32\x1d.switchboard.v1.RefusalReason\x12\x16\n\x0eretry_after_ms\x18\x02 \x01(\r\x12\x0f\n\x07message\x18\x03 \x01(\t\"\xa2\x01\n\x0fReserveResponse\x12,\n\x08\x61\x64mitted\x18\x01 \x01(\x0b\x32\x18.switchboard.v1.AdmittedH\x00\x12*\n\x07refused\x18\x02 \x01(\x0b\x32\x17.switchboard.v1.RefusedH\x00\x12*\n\x04load\x18\x03 \x01(\x0b\x32\x1c.switchboard.v1.LoadSnapshotB\t\n\x07outcome\"\x90\x01\n\x0eReleaseRequest\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x13\n\x0b\x62\x61lancer_id\x18\x04 \x01(\t\x12\x1c\n\x14\x62\x61lancer_incarnation\x18\x05 \x01(\x04\x12\x18\n\x10placement_number\x18\x06 \x01(\x04\"O\n\x0fReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08\x12*\n\x04load\x18\x02 \x01(\x0b\x32\x1c.switchboard.v1.LoadSnapshot*\x7f\n\rPlacementKind\x12\x1e\n\x1aPLACEMENT_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12PLACEMENT_KIND_NEW\x10\x01\x12\x1b\n\x17PLACEMENT_KIND_ADOPTION\x10\x02\x12\x19\n\x15PLACEMENT_KIND_RESUME\x10\x03*^\n\x08Priority\x12\x18\n\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x10\n\x0cPRIORITY_LOW\x10\x01\x12\x13\n\x0fPRIORITY_NORMAL\x10\x02\x12\x11\n\rPRIORITY_HIGH\x10\x03*=\n\x04\x44oor\x12\x14\n\x10\x44OOR_UNSPECIFIED\x10\x00\x12\x0e\n\nDOOR_RELAY\x10\x01\x12\x0f\n\x0b\x44OOR_ASSIGN\x10\x02*\xfb\x01\n\rRefusalReason\x12\x1e\n\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14REFUSAL_REASON_LIMIT\x10\x01\x12\x19\n\x15REFUSAL_REASON_INFLOW\x10\x02\x12\x1b\n\x17REFUSAL_REASON_OVERLOAD\x10\x03\x12\x1c\n\x18REFUSAL_REASON_NOT_READY\x10\x04\x12\x1b\n\x17REFUSAL_REASON_DRAINING\x10\x05\x12\x1e\n\x1aREFUSAL_REASON_STALE_EPOCH\x10\x06\x12\x1d\n\x19REFUSAL_REASON_UNSUITABLE\x10\x07\x32\xa3\x01\n\tPlacement\x12J\n\x07Reserve\x12\x1e.switchboard.v1.ReserveRequest\x1a\x1f.switchboard.v1.ReserveResponse\x12J\n\x07Release\x12\x1e.switchboard.v1.ReleaseRequest\x1a\x1f.switchboard.v1.ReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%protos/switchboard/v1/placement.proto\x12\x0eswitchboard.v1\x1a protos/switchboard/v1/load.proto\"A\n\x05Needs\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x11\n\tabilities\x18\x02 \x03(\t\x12\x16\n\x0e\x63ontext_window\x18\x03 \x01(\r\"\xec\x02\n\x0eReserveRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12+\n\x04kind\x18\x03 \x01(\x0e\x32\x1d.switchboard.v1.PlacementKind\x12*\n\x08priority\x18\x04 \x01(\x0e\x32\x18.switchboard.v1.Priority\x12$\n\x05needs\x18\x05 \x01(\x0b\x32\x15.switchboard.v1.Needs\x12\x18\n\x10\x66\x61ir_share_per_s\x18\x06 \x01(\x01\x12\x13\n\x0b\x62\x61lancer_id\x18\x07 \x01(\t\x12\x1c\n\x14\x62\x61lancer_incarnation\x18\x08 \x01(\x04\x12\x18\n\x10placement_number\x18\t \x01(\x04\x12\x1d\n\x15oldest_open_placement\x18\n \x01(\x04\x12\"\n\x04\x64oor\x18\x0b \x01(\x0e\x32\x14.switchboard.v1.Door\x12\x0e\n\x06tenant\x18\x0c \x01(\t\"V\n\x08\x41\x64mitted\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x15\n\rticket_ttl_ms\x18\x02 \x01(\r\x12\x0f\n\x07key_ids\x18\x03 \x03(\t\x12\x12\n\nexpires_ns\x18\x04 \x01(\x04\"a\n\x07Refused\x12-\n\x06reason\x18\x01 \x01(\x0e\x32\x1d.switchboard.v1.RefusalReason\x12\x16\n\x0eretry_after_ms\x18\x02 \x01(\r\x12\x0f\n\x07message\x18\x03 \x01(\t\"\xa2\x01\n\x0fReserveResponse\x12,\n\x08\x61\x64mitted\x18\x01 \x01(\x0b\x32\x18.switchboard.v1.AdmittedH\x00\x12*\n\x07refused\x18\x02 \x01(\x0b\x32\x17.switchboard.v1.RefusedH\x00\x12*\n\x04load\x18\x03 \x01(\x0b\x32\x1c.switchboard.v1.LoadSnapshotB\t\n\x07outcome\"\x90\x01\n\x0eReleaseRequest\x12\x0e\n\x06ticket\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x13\n\x0b\x62\x61lancer_id\x18\x04 \x01(\t\x12\x1c\n\x14\x62\x61lancer_incarnation\x18\x05 \x01(\x04\x12\x18\n\x10placement_number\x18\x06 \x01(\x04\"O\n\x0fReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08\x12*\n\x04load\x18\x02 \x01(\x0b\x32\x1c.switchboard.v1.LoadSnapshot*\x7f\n\rPlacementKind\x12\x1e\n\x1aPLACEMENT_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12PLACEMENT_KIND_NEW\x10\x01\x12\x1b\n\x17PLACEMENT_KIND_ADOPTION\x10\x02\x12\x19\n\x15PLACEMENT_KIND_RESUME\x10\x03*^\n\x08Priority\x12\x18\n\x14PRIORITY_UNSPECIFIED\x10\x00\x12\x10\n\x0cPRIORITY_LOW\x10\x01\x12\x13\n\x0fPRIORITY_NORMAL\x10\x02\x12\x11\n\rPRIORITY_HIGH\x10\x03*=\n\x04\x44oor\x12\x14\n\x10\x44OOR_UNSPECIFIED\x10\x00\x12\x0e\n\nDOOR_RELAY\x10\x01\x12\x0f\n\x0b\x44OOR_ASSIGN\x10\x02*\xfb\x01\n\rRefusalReason\x12\x1e\n\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14REFUSAL_REASON_LIMIT\x10\x01\x12\x19\n\x15REFUSAL_REASON_INFLOW\x10\x02\x12\x1b\n\x17REFUSAL_REASON_OVERLOAD\x10\x03\x12\x1c\n\x18REFUSAL_REASON_NOT_READY\x10\x04\x12\x1b\n\x17REFUSAL_REASON_DRAINING\x10\x05\x12\x1e\n\x1aREFUSAL_REASON_STALE_EPOCH\x10\x06\x12\x1d\n\x19REFUSAL_REASON_UNSUITABLE\x10\x07\x32\xa3\x01\n\tPlacement\x12J\n\x07Reserve\x12\x1e.switchboard.v1.ReserveRequest\x1a\x1f.switchboard.v1.ReserveResponse\x12J\n\x07Release\x12\x1e.switchboard.v1.ReleaseRequest\x1a\x1f.switchboard.v1.ReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.switchboard.v1.placement_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PLACEMENTKIND']._serialized_start=1052
-  _globals['_PLACEMENTKIND']._serialized_end=1179
-  _globals['_PRIORITY']._serialized_start=1181
-  _globals['_PRIORITY']._serialized_end=1275
-  _globals['_DOOR']._serialized_start=1277
-  _globals['_DOOR']._serialized_end=1338
-  _globals['_REFUSALREASON']._serialized_start=1341
-  _globals['_REFUSALREASON']._serialized_end=1592
+  _globals['_PLACEMENTKIND']._serialized_start=1105
+  _globals['_PLACEMENTKIND']._serialized_end=1232
+  _globals['_PRIORITY']._serialized_start=1234
+  _globals['_PRIORITY']._serialized_end=1328
+  _globals['_DOOR']._serialized_start=1330
+  _globals['_DOOR']._serialized_end=1391
+  _globals['_REFUSALREASON']._serialized_start=1394
+  _globals['_REFUSALREASON']._serialized_end=1645
   _globals['_NEEDS']._serialized_start=91
   _globals['_NEEDS']._serialized_end=156
   _globals['_RESERVEREQUEST']._serialized_start=159
-  _globals['_RESERVEREQUEST']._serialized_end=507
-  _globals['_ADMITTED']._serialized_start=509
-  _globals['_ADMITTED']._serialized_end=558
-  _globals['_REFUSED']._serialized_start=560
-  _globals['_REFUSED']._serialized_end=657
-  _globals['_RESERVERESPONSE']._serialized_start=660
-  _globals['_RESERVERESPONSE']._serialized_end=822
-  _globals['_RELEASEREQUEST']._serialized_start=825
-  _globals['_RELEASEREQUEST']._serialized_end=969
-  _globals['_RELEASERESPONSE']._serialized_start=971
-  _globals['_RELEASERESPONSE']._serialized_end=1050
-  _globals['_PLACEMENT']._serialized_start=1595
-  _globals['_PLACEMENT']._serialized_end=1758
+  _globals['_RESERVEREQUEST']._serialized_end=523
+  _globals['_ADMITTED']._serialized_start=525
+  _globals['_ADMITTED']._serialized_end=611
+  _globals['_REFUSED']._serialized_start=613
+  _globals['_REFUSED']._serialized_end=710
+  _globals['_RESERVERESPONSE']._serialized_start=713
+  _globals['_RESERVERESPONSE']._serialized_end=875
+  _globals['_RELEASEREQUEST']._serialized_start=878
+  _globals['_RELEASEREQUEST']._serialized_end=1022
+  _globals['_RELEASERESPONSE']._serialized_start=1024
+  _globals['_RELEASERESPONSE']._serialized_end=1103
+  _globals['_PLACEMENT']._serialized_start=1648
+  _globals['_PLACEMENT']._serialized_end=1811
 # @@protoc_insertion_point(module_scope)

@@ -168,6 +168,7 @@ class ReserveRequest(_message.Message):
     PLACEMENT_NUMBER_FIELD_NUMBER: _builtins.int
     OLDEST_OPEN_PLACEMENT_FIELD_NUMBER: _builtins.int
     DOOR_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     epoch: _builtins.int
     """From 1; grows by one at every move."""
@@ -182,6 +183,8 @@ class ReserveRequest(_message.Message):
     oldest_open_placement: _builtins.int
     """All numbers below this are settled at the balancer, whatever the runtime heard of them."""
     door: Global___Door.ValueType
+    tenant: _builtins.str
+    """Whose session it is, at most 64 of A-Z a-z 0-9 _ . : -; empty: nobody said."""
     @_builtins.property
     def needs(self) -> Global___Needs: ...
     def __init__(
@@ -198,10 +201,11 @@ class ReserveRequest(_message.Message):
         placement_number: _builtins.int = ...,
         oldest_open_placement: _builtins.int = ...,
         door: Global___Door.ValueType = ...,
+        tenant: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["needs", b"needs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["balancer_id", b"balancer_id", "balancer_incarnation", b"balancer_incarnation", "door", b"door", "epoch", b"epoch", "fair_share_per_s", b"fair_share_per_s", "kind", b"kind", "needs", b"needs", "oldest_open_placement", b"oldest_open_placement", "placement_number", b"placement_number", "priority", b"priority", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balancer_id", b"balancer_id", "balancer_incarnation", b"balancer_incarnation", "door", b"door", "epoch", b"epoch", "fair_share_per_s", b"fair_share_per_s", "kind", b"kind", "needs", b"needs", "oldest_open_placement", b"oldest_open_placement", "placement_number", b"placement_number", "priority", b"priority", "session_id", b"session_id", "tenant", b"tenant"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -213,18 +217,30 @@ class Admitted(_message.Message):
 
     TICKET_FIELD_NUMBER: _builtins.int
     TICKET_TTL_MS_FIELD_NUMBER: _builtins.int
+    KEY_IDS_FIELD_NUMBER: _builtins.int
+    EXPIRES_NS_FIELD_NUMBER: _builtins.int
     ticket: _builtins.str
-    """One use; opaque; presented as `x-switchboard-ticket`."""
+    """The name of the place that is held: one use, unguessable, what `Release` takes. Where `key_ids` is empty it is presented as
+    `x-switchboard-ticket` as it is.
+    """
     ticket_ttl_ms: _builtins.int
+    expires_ns: _builtins.int
+    """When the place is lost, on the runtime's own monotonic clock, in nanoseconds; part of what is sealed."""
+    @_builtins.property
+    def key_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The keys that the runtime knows: a caller is let in with a ticket that a balancer has sealed with one of them."""
+
     def __init__(
         self,
         *,
         ticket: _builtins.str = ...,
         ticket_ttl_ms: _builtins.int = ...,
+        key_ids: _abc.Iterable[_builtins.str] | None = ...,
+        expires_ns: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ticket", b"ticket", "ticket_ttl_ms", b"ticket_ttl_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_ns", b"expires_ns", "key_ids", b"key_ids", "ticket", b"ticket", "ticket_ttl_ms", b"ticket_ttl_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from protos.switchboard.v1 import load_pb2 as protos_dot_switchboard_dot_v1_dot_load__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$protos/switchboard/v1/registry.proto\x12\x0eswitchboard.v1\x1a protos/switchboard/v1/load.proto\"0\n\x0bLegIdentity\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\xe9\x02\n\x08Register\x12\x12\n\nruntime_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x12\n\nmachine_id\x18\x03 \x01(\t\x12\x19\n\x11websocket_address\x18\x04 \x01(\t\x12\x14\n\x0cgrpc_address\x18\x05 \x01(\t\x12\x0e\n\x06region\x18\x06 \x01(\t\x12\x11\n\tabilities\x18\x07 \x03(\t\x12\x0e\n\x06\x61gents\x18\x08 \x03(\t\x12\x0f\n\x07version\x18\t \x01(\t\x12\x13\n\x0bsdk_version\x18\n \x01(\t\x12\x12\n\ncost_class\x18\x0b \x01(\t\x12\x12\n\nhard_limit\x18\x0c \x01(\r\x12)\n\x04live\x18\r \x03(\x0b\x32\x1b.switchboard.v1.LegIdentity\x12\x16\n\x0eledger_version\x18\x0e \x01(\x04\x12+\n\x05state\x18\x0f \x01(\x0e\x32\x1c.switchboard.v1.RuntimeState\"\x1d\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"\x87\x01\n\x08LegEvent\x12(\n\x03leg\x18\x01 \x01(\x0b\x32\x1b.switchboard.v1.LegIdentity\x12)\n\x06\x63hange\x18\x02 \x01(\x0e\x32\x19.switchboard.v1.LegChange\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x16\n\x0eledger_version\x18\x04 \x01(\x04\"5\n\tLegEvents\x12(\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x18.switchboard.v1.LegEvent\":\n\x0bStateChange\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.switchboard.v1.RuntimeState\"\xfa\x01\n\rEnrollRequest\x12,\n\x08register\x18\x01 \x01(\x0b\x32\x18.switchboard.v1.RegisterH\x00\x12.\n\theartbeat\x18\x02 \x01(\x0b\x32\x19.switchboard.v1.HeartbeatH\x00\x12\'\n\x03leg\x18\x03 \x01(\x0b\x32\x18.switchboard.v1.LegEventH\x00\x12,\n\x05state\x18\x04 \x01(\x0b\x32\x1b.switchboard.v1.StateChangeH\x00\x12)\n\x04legs\x18\x05 \x01(\x0b\x32\x19.switchboard.v1.LegEventsH\x00\x42\t\n\x07payload\"\x8e\x01\n\nRegistered\x12\x13\n\x0b\x62\x61lancer_id\x18\x01 \x01(\t\x12\x1c\n\x14\x62\x61lancer_incarnation\x18\x02 \x01(\x04\x12\x1d\n\x15heartbeat_interval_ms\x18\x03 \x01(\r\x12\x18\n\x10suspect_after_ms\x18\x04 \x01(\r\x12\x14\n\x0clease_ttl_ms\x18\x05 \x01(\r\" \n\x0cHeartbeatAck\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"\x10\n\x0e\x44rainRequested\"\xb1\x01\n\x0e\x45nrollResponse\x12\x30\n\nregistered\x18\x01 \x01(\x0b\x32\x1a.switchboard.v1.RegisteredH\x00\x12\x31\n\theartbeat\x18\x02 \x01(\x0b\x32\x1c.switchboard.v1.HeartbeatAckH\x00\x12/\n\x05\x64rain\x18\x03 \x01(\x0b\x32\x1e.switchboard.v1.DrainRequestedH\x00\x42\t\n\x07payload*\x88\x01\n\tLegChange\x12\x1a\n\x16LEG_CHANGE_UNSPECIFIED\x10\x00\x12\x16\n\x12LEG_CHANGE_STARTED\x10\x01\x12\x17\n\x13LEG_CHANGE_MOVED_IN\x10\x02\x12\x14\n\x10LEG_CHANGE_ENDED\x10\x03\x12\x18\n\x14LEG_CHANGE_MOVED_OUT\x10\x04\x32W\n\x08Registry\x12K\n\x06\x45nroll\x12\x1d.switchboard.v1.EnrollRequest\x1a\x1e.switchboard.v1.EnrollResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$protos/switchboard/v1/registry.proto\x12\x0eswitchboard.v1\x1a protos/switchboard/v1/load.proto\"0\n\x0bLegIdentity\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\xe9\x02\n\x08Register\x12\x12\n\nruntime_id\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x04\x12\x12\n\nmachine_id\x18\x03 \x01(\t\x12\x19\n\x11websocket_address\x18\x04 \x01(\t\x12\x14\n\x0cgrpc_address\x18\x05 \x01(\t\x12\x0e\n\x06region\x18\x06 \x01(\t\x12\x11\n\tabilities\x18\x07 \x03(\t\x12\x0e\n\x06\x61gents\x18\x08 \x03(\t\x12\x0f\n\x07version\x18\t \x01(\t\x12\x13\n\x0bsdk_version\x18\n \x01(\t\x12\x12\n\ncost_class\x18\x0b \x01(\t\x12\x12\n\nhard_limit\x18\x0c \x01(\r\x12)\n\x04live\x18\r \x03(\x0b\x32\x1b.switchboard.v1.LegIdentity\x12\x16\n\x0eledger_version\x18\x0e \x01(\x04\x12+\n\x05state\x18\x0f \x01(\x0e\x32\x1c.switchboard.v1.RuntimeState\"\x1d\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"\x87\x01\n\x08LegEvent\x12(\n\x03leg\x18\x01 \x01(\x0b\x32\x1b.switchboard.v1.LegIdentity\x12)\n\x06\x63hange\x18\x02 \x01(\x0e\x32\x19.switchboard.v1.LegChange\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x16\n\x0eledger_version\x18\x04 \x01(\x04\"5\n\tLegEvents\x12(\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x18.switchboard.v1.LegEvent\":\n\x0bStateChange\x12+\n\x05state\x18\x01 \x01(\x0e\x32\x1c.switchboard.v1.RuntimeState\"\xfa\x01\n\rEnrollRequest\x12,\n\x08register\x18\x01 \x01(\x0b\x32\x18.switchboard.v1.RegisterH\x00\x12.\n\theartbeat\x18\x02 \x01(\x0b\x32\x19.switchboard.v1.HeartbeatH\x00\x12\'\n\x03leg\x18\x03 \x01(\x0b\x32\x18.switchboard.v1.LegEventH\x00\x12,\n\x05state\x18\x04 \x01(\x0b\x32\x1b.switchboard.v1.StateChangeH\x00\x12)\n\x04legs\x18\x05 \x01(\x0b\x32\x19.switchboard.v1.LegEventsH\x00\x42\t\n\x07payload\"+\n\tTicketKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\"\xbe\x01\n\nRegistered\x12\x13\n\x0b\x62\x61lancer_id\x18\x01 \x01(\t\x12\x1c\n\x14\x62\x61lancer_incarnation\x18\x02 \x01(\x04\x12\x1d\n\x15heartbeat_interval_ms\x18\x03 \x01(\r\x12\x18\n\x10suspect_after_ms\x18\x04 \x01(\r\x12\x14\n\x0clease_ttl_ms\x18\x05 \x01(\r\x12.\n\x0bticket_keys\x18\x06 \x03(\x0b\x32\x19.switchboard.v1.TicketKey\" \n\x0cHeartbeatAck\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"\x10\n\x0e\x44rainRequested\"\xb1\x01\n\x0e\x45nrollResponse\x12\x30\n\nregistered\x18\x01 \x01(\x0b\x32\x1a.switchboard.v1.RegisteredH\x00\x12\x31\n\theartbeat\x18\x02 \x01(\x0b\x32\x1c.switchboard.v1.HeartbeatAckH\x00\x12/\n\x05\x64rain\x18\x03 \x01(\x0b\x32\x1e.switchboard.v1.DrainRequestedH\x00\x42\t\n\x07payload*\x88\x01\n\tLegChange\x12\x1a\n\x16LEG_CHANGE_UNSPECIFIED\x10\x00\x12\x16\n\x12LEG_CHANGE_STARTED\x10\x01\x12\x17\n\x13LEG_CHANGE_MOVED_IN\x10\x02\x12\x14\n\x10LEG_CHANGE_ENDED\x10\x03\x12\x18\n\x14LEG_CHANGE_MOVED_OUT\x10\x04\x32W\n\x08Registry\x12K\n\x06\x45nroll\x12\x1d.switchboard.v1.EnrollRequest\x1a\x1e.switchboard.v1.EnrollResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.switchboard.v1.registry_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LEGCHANGE']._serialized_start=1419
-  _globals['_LEGCHANGE']._serialized_end=1555
+  _globals['_LEGCHANGE']._serialized_start=1512
+  _globals['_LEGCHANGE']._serialized_end=1648
   _globals['_LEGIDENTITY']._serialized_start=90
   _globals['_LEGIDENTITY']._serialized_end=138
   _globals['_REGISTER']._serialized_start=141
@@ -48,14 +48,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STATECHANGE']._serialized_end=786
   _globals['_ENROLLREQUEST']._serialized_start=789
   _globals['_ENROLLREQUEST']._serialized_end=1039
-  _globals['_REGISTERED']._serialized_start=1042
-  _globals['_REGISTERED']._serialized_end=1184
-  _globals['_HEARTBEATACK']._serialized_start=1186
-  _globals['_HEARTBEATACK']._serialized_end=1218
-  _globals['_DRAINREQUESTED']._serialized_start=1220
-  _globals['_DRAINREQUESTED']._serialized_end=1236
-  _globals['_ENROLLRESPONSE']._serialized_start=1239
-  _globals['_ENROLLRESPONSE']._serialized_end=1416
-  _globals['_REGISTRY']._serialized_start=1557
-  _globals['_REGISTRY']._serialized_end=1644
+  _globals['_TICKETKEY']._serialized_start=1041
+  _globals['_TICKETKEY']._serialized_end=1084
+  _globals['_REGISTERED']._serialized_start=1087
+  _globals['_REGISTERED']._serialized_end=1277
+  _globals['_HEARTBEATACK']._serialized_start=1279
+  _globals['_HEARTBEATACK']._serialized_end=1311
+  _globals['_DRAINREQUESTED']._serialized_start=1313
+  _globals['_DRAINREQUESTED']._serialized_end=1329
+  _globals['_ENROLLRESPONSE']._serialized_start=1332
+  _globals['_ENROLLRESPONSE']._serialized_end=1509
+  _globals['_REGISTRY']._serialized_start=1650
+  _globals['_REGISTRY']._serialized_end=1737
 # @@protoc_insertion_point(module_scope)

@@ -268,6 +268,32 @@ class EnrollRequest(_message.Message):
 Global___EnrollRequest: _TypeAlias = EnrollRequest  # noqa: Y015
 
 @_typing.final
+class TicketKey(_message.Message):
+    """A key with which this balancer seals tickets."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    key_id: _builtins.str
+    """1-32 characters of [A-Za-z0-9_-]."""
+    secret: _builtins.bytes
+    """At least 32 bytes."""
+    def __init__(
+        self,
+        *,
+        key_id: _builtins.str = ...,
+        secret: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_id", b"key_id", "secret", b"secret"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TicketKey: _TypeAlias = TicketKey  # noqa: Y015
+
+@_typing.final
 class Registered(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -276,12 +302,17 @@ class Registered(_message.Message):
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     SUSPECT_AFTER_MS_FIELD_NUMBER: _builtins.int
     LEASE_TTL_MS_FIELD_NUMBER: _builtins.int
+    TICKET_KEYS_FIELD_NUMBER: _builtins.int
     balancer_id: _builtins.str
     balancer_incarnation: _builtins.int
     heartbeat_interval_ms: _builtins.int
     """What the balancer expects: a beat every interval, offline after `suspect_after_ms` of silence, forgotten after the lease."""
     suspect_after_ms: _builtins.int
     lease_ttl_ms: _builtins.int
+    @_builtins.property
+    def ticket_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___TicketKey]:
+        """Made by the balancer at its start, for runtimes that were given none; empty where the balancer was given its own. At most 8."""
+
     def __init__(
         self,
         *,
@@ -290,10 +321,11 @@ class Registered(_message.Message):
         heartbeat_interval_ms: _builtins.int = ...,
         suspect_after_ms: _builtins.int = ...,
         lease_ttl_ms: _builtins.int = ...,
+        ticket_keys: _abc.Iterable[Global___TicketKey] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["balancer_id", b"balancer_id", "balancer_incarnation", b"balancer_incarnation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "lease_ttl_ms", b"lease_ttl_ms", "suspect_after_ms", b"suspect_after_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balancer_id", b"balancer_id", "balancer_incarnation", b"balancer_incarnation", "heartbeat_interval_ms", b"heartbeat_interval_ms", "lease_ttl_ms", b"lease_ttl_ms", "suspect_after_ms", b"suspect_after_ms", "ticket_keys", b"ticket_keys"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -34,11 +34,14 @@ def test_what_the_supervisors_environment_and_file_say_does_not_reach_a_worker_a
         "PATH": "p",
         "SWITCHBOARD_BALANCER_CONFIG": "b",
         f"{ENVIRONMENT_PREFIX}_TWILIO_AUTH_TOKEN": "",
+        f"{ENVIRONMENT_PREFIX}_TICKET_KEYS": "",
     }
 
 
 def test_a_secret_is_on_no_command_line() -> None:
-    own = worker_settings(RuntimeSettings(workers=2, twilio_auth_token="hush"), "m", Path("seg"), 0)
+    own = worker_settings(
+        RuntimeSettings(workers=2, twilio_auth_token="hush", ticket_keys=("now:" + "x" * 32,)), "m", Path("seg"), 0
+    )
     assert "hush" not in " ".join(worker_command(own))
     environment = worker_environment({}, own)
     read = from_command_line(RuntimeSettings, "x", "x", ENVIRONMENT_PREFIX, worker_command(own)[3:], environment, lambda _: "")

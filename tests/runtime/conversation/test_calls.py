@@ -25,6 +25,7 @@ from runtime.engines.synthetic import EnergyVad, ToneSynthesizer, synthetic_engi
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import Leg
+from runtime.transport.ticket_check import Presented
 from tests.support.call_parts import ScriptedAgent, ScriptedLink, tool
 from tests.support.local_runtime import until
 
@@ -40,7 +41,7 @@ class _House:
         self.parts.calls.state = RuntimeState.READY
 
     def attached(self, name: str) -> Leg:
-        return self.parts.places.take(ticket="", wished_session_id=name, agent="scripted", peer_host="127.0.0.1")
+        return self.parts.places.take(Presented("", name), agent="scripted", peer_host="127.0.0.1")
 
     async def serve(self, leg: Leg, link: CallLink, agent: str = "scripted") -> EndReason | None:
         return await self.parts.calls.serve(leg, SessionSettings(agent), link)

@@ -103,7 +103,7 @@ class _Member:
             lambda: (list(self.live), self.version),
             lambda: self.state,
             lambda: setattr(self, "drains", self.drains + 1),
-            lambda: setattr(self, "registered", self.registered + 1),
+            lambda _: setattr(self, "registered", self.registered + 1),
             _NoWait(),
             make_logger(self.log, "debug"),
         )

@@ -15,6 +15,8 @@ from runtime.primitives.load_snapshot import RuntimeState
 from runtime.session.admission import AdmissionRequest, Admitted
 from runtime.session.ledger import DuplicateSession, Leg, UnknownTicket
 from runtime.transport.place import BadSessionId, DirectForbidden, PlaceRefused, Places, is_loopback
+from runtime.transport.ticket_check import Presented
+from runtime.wire.signed_tickets import TicketRefused
 from tests.support.call_parts import ScriptedAgent
 
 
@@ -26,7 +28,7 @@ def _places(allow_direct: str = "loopback", state: RuntimeState = RuntimeState.R
 
 
 def _take(places: Places, *, ticket: str = "", session_id: str = "", host: str = "127.0.0.1", agent: str = "") -> Leg:
-    return places.take(ticket=ticket, wished_session_id=session_id, agent=agent, peer_host=host)
+    return places.take(Presented(ticket, session_id), agent=agent, peer_host=host)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +70,10 @@ def test_a_ticket_opens_from_anywhere_and_once() -> None:
     places = _places("nowhere")
     answer = places._calls.reserve(AdmissionRequest(SessionId("mine"), Epoch(4), 10**9))
     assert isinstance(answer, Admitted)
-    leg = _take(places, ticket=answer.leg.ticket, session_id="other", host="10.0.0.1")
-    assert (leg.session_id, leg.epoch) == ("mine", 4)  # the ticket's, whatever the caller wishes
+    with pytest.raises(TicketRefused, match="another session"):
+        _take(places, ticket=answer.leg.ticket, session_id="other", host="10.0.0.1")
+    leg = _take(places, ticket=answer.leg.ticket, host="10.0.0.1")
+    assert (leg.session_id, leg.epoch) == ("mine", 4)
     with pytest.raises(UnknownTicket):
         _take(places, ticket=answer.leg.ticket)
 
