@@ -12,34 +12,19 @@ from typing import TextIO
 import anyio
 import anyio.abc
 import anyio.lowlevel
-import grpc
 import structlog
 import uvicorn
 
+from balancer.app.listeners import bind_grpc, bracketed, listen_on, make_grpc
 from balancer.app.settings import BalancerSettings
 from balancer.app.wiring import Balancer, wire
 from balancer.dashboard.impatient_protocol import ImpatientProtocol
 from balancer.dashboard.operator_app import operator_app
-from protos.switchboard.v1 import registry_pb2_grpc
-from runtime.primitives.errors import Fault, VoiceError
-from runtime.wire.keepalive import probing
+from protos.switchboard.v1 import assignment_pb2_grpc, registry_pb2_grpc
 
-__all__ = ["PortUnavailable", "serve"]
+__all__ = ["serve"]
 
-_SERVER_OPTIONS = (
-    ("grpc.so_reuseport", 0),  # a second balancer on the same port must fail, not share it
-    *probing(10_000, 3_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-)
-
-
-class PortUnavailable(VoiceError):
-    code = "port_unavailable"
-    fault = Fault.ENVIRONMENT
-
-    def __init__(self, setting: str, host: str, port: int, cause: str) -> None:
-        super().__init__(f"cannot listen on {host}:{port} ({setting}): {cause}")
+_LONGEST_REQUEST_BYTES = 65_536
 
 
 async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger, out: TextIO) -> None:
@@ -48,23 +33,22 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
     When all ports listen, one JSON line on `out` names them.
     """
     balancer = wire(settings, log)
-    public = _listen("public_port", settings.public_host, settings.public_port)
-    operator = _listen("operator_port", settings.operator_host, settings.operator_port)
-    control = grpc.aio.server(options=_SERVER_OPTIONS)
+    public = listen_on("public_port", settings.public_host, settings.public_port)
+    operator = listen_on("operator_port", settings.operator_host, settings.operator_port)
+    control = make_grpc()
     registry_pb2_grpc.add_RegistryServicer_to_server(balancer.registry, control)
-    if settings.control_port:
-        # gRPC would print its own lines about a busy port; ours is the one to be read.
-        _listen("control_port", settings.control_host, settings.control_port).close()
-    try:
-        control_port = control.add_insecure_port(f"{_bracketed(settings.control_host)}:{settings.control_port}")
-    except RuntimeError:
-        raise PortUnavailable("control_port", settings.control_host, settings.control_port, "it is in use or not ours") from None
+    doors = make_grpc(settings.max_connections, _LONGEST_REQUEST_BYTES)
+    assignment_pb2_grpc.add_AssignmentsServicer_to_server(balancer.assignments, doors)
+    control_address = bind_grpc(control, "control_port", settings.control_host, settings.control_port)
+    doors_address = bind_grpc(doors, "public_grpc_port", settings.public_host, settings.grpc_port)
     await control.start()
+    await doors.start()
     ready = {
         "event": "ready",
         "public": f"http://{_address(public)}",
         "operator": f"http://{_address(operator)}",
-        "control": f"{_bracketed(settings.control_host)}:{control_port}",
+        "control": control_address,
+        "public_grpc": doors_address,
     }
 
     def announce() -> None:
@@ -82,6 +66,7 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(5.0):
+            await doors.stop(grace=0.5)
             await control.stop(grace=0.5)
             await balancer.channels.close_all()
     log.info("stopped")
@@ -156,23 +141,6 @@ async def _operate(balancer: Balancer, listener: socket.socket) -> None:
             await server.shutdown(sockets=[listener])
 
 
-def _listen(setting: str, host: str, port: int) -> socket.socket:
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(1024)
-        listener.setblocking(False)
-    except OSError as error:
-        raise PortUnavailable(setting, host, port, error.strerror or str(error)) from None
-    return listener
-
-
 def _address(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    return f"{_bracketed(host)}:{port}"
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return f"{bracketed(host)}:{port}"

@@ -43,6 +43,10 @@ class BalancerSettings:
         "127.0.0.1", "where callers connect (HTTP and WebSocket); loopback unless you say so", not_empty=True
     )
     public_port: int = setting(8080, "callers' port; 0: chosen by the system", at_least=0, at_most=65535)
+    public_grpc_port: int = setting(
+        -1, "where gRPC callers ask for assignments; -1: public_port + 3, chosen by the system where that is; 0: chosen",
+        at_least=-1, at_most=65535,
+    )  # fmt: skip
     operator_host: str = setting("127.0.0.1", "dashboard, fleet and metrics; unauthenticated, so loopback", not_empty=True)
     operator_port: int = setting(8081, "operators' port; 0: chosen by the system", at_least=0, at_most=65535)
     control_host: str = setting("127.0.0.1", "where runtimes enroll (gRPC); unauthenticated, so loopback", not_empty=True)
@@ -176,6 +180,8 @@ class BalancerSettings:
         if abs(sum(weights) - 1.0) > 1e-6:
             shown = f"{' + '.join(f'{each:g}' for each in weights)} = {sum(weights):g}"
             raise SettingError("weight_cpu + weight_gpu_memory + weight_queue + weight_kv_cache", shown, "sum 1")
+        if self.grpc_port > 65535:
+            raise SettingError("public_grpc_port", self.public_grpc_port, "0 to 65535; public_port + 3 is beyond")
         if parse_version(self.min_sdk_version) is None:
             raise SettingError("min_sdk_version", self.min_sdk_version, "dotted integers")
 
@@ -184,6 +190,13 @@ class BalancerSettings:
             return read_keys(self.ticket_keys)
         except ValueError as error:
             raise SettingError("ticket_keys", "not shown", str(error)) from None
+
+    @property
+    def grpc_port(self) -> int:
+        """What `public_grpc_port` comes to."""
+        if self.public_grpc_port >= 0:
+            return self.public_grpc_port
+        return self.public_port + 3 if self.public_port else 0
 
     def capacity_rule(self) -> CapacityRule:
         return CapacityRule(self.target_utilisation, self.window_s, self.scaler, self.cold_allowance)

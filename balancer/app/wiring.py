@@ -21,6 +21,7 @@ from balancer.fleet.fleet_sweep import FleetSweep
 from balancer.fleet.membership import ChangeKind
 from balancer.fleet.registry_service import RegistryService
 from balancer.fleet.report_watch import ReportWatch
+from balancer.front.assignment_service import AssignmentService
 from balancer.front.front_rule import FrontRule
 from balancer.front.front_server import FrontServer
 from balancer.front.relay_rule import RelayRule, SuccessionRule
@@ -59,6 +60,7 @@ class Balancer:
     releases: Releases
     placer: Placer
     front: FrontServer
+    assignments: AssignmentService
     documents: Documents
     controls: Controls
     metrics: BalancerMetrics
@@ -103,15 +105,22 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
         front_rule(settings),
         clock,
         rng,
-        lambda: "sess_" + secrets.token_hex(16),
+        _new_session_id,
         log,
         metrics,
         fleet.is_leaving,
     )
+    assignments = AssignmentService(placer, _new_session_id, log)
     controls = Controls(router, options, registry.ask_to_drain, front.calls.move, log)
     metrics.attach(fleet, placer, releases, front.statistics, front.calls.move_counts, journal)
     sweep = FleetSweep(fleet, registry, channels, clock)
-    return Balancer(clock, fleet, channels, registry, sweep, releases, placer, front, documents, controls, metrics, journal)
+    return Balancer(
+        clock, fleet, channels, registry, sweep, releases, placer, front, assignments, documents, controls, metrics, journal
+    )
+
+
+def _new_session_id() -> str:
+    return "sess_" + secrets.token_hex(16)
 
 
 def ticket_sealer(settings: BalancerSettings) -> TicketSealer:

@@ -13,7 +13,7 @@ from balancer.routing.version import parse_version
 from runtime.primitives.ids import is_session_id, is_tenant
 from runtime.wire.headers import TENANT_HEADER
 
-__all__ = ["VOICE_PATHS", "is_voice_path", "needs_from_json", "needs_from_query"]
+__all__ = ["VOICE_PATHS", "is_voice_path", "needs_from_json", "needs_from_query", "needs_from_values"]
 
 VOICE_PATHS: Final = ("/v1/realtime", "/v1/converse", "/v1/twilio")
 """The WebSocket wires of a runtime, as callers find them here too."""
@@ -59,7 +59,7 @@ def needs_from_query(
             tenant = raw.decode("latin-1")
             if values.setdefault("tenant", tenant) != tenant:
                 raise HttpError(400, "bad_query", f"the tenant differs between query and {TENANT_HEADER}, or is given twice")
-    return _request(values, new_session_id)
+    return needs_from_values(values, new_session_id)
 
 
 def needs_from_json(body: bytes, new_session_id: Callable[[], str]) -> PlacementRequest:
@@ -73,10 +73,11 @@ def needs_from_json(body: bytes, new_session_id: Callable[[], str]) -> Placement
     for name in document:
         if name not in _FIELDS:
             raise HttpError(400, "bad_field", f"unknown field {name[:40]!r}; allowed: {', '.join(_FIELDS)}")
-    return _request(document, new_session_id)
+    return needs_from_values(document, new_session_id)
 
 
-def _request(values: Mapping[str, object], new_session_id: Callable[[], str]) -> PlacementRequest:
+def needs_from_values(values: Mapping[str, object], new_session_id: Callable[[], str]) -> PlacementRequest:
+    """Fields by their names, whatever wire they came on. Raises HttpError 400, which names the field."""
     session_id = _text(values, "session_id", 128)
     if "session_id" in values and not is_session_id(session_id):
         raise _bad("session_id", "1-128 characters of [A-Za-z0-9_.:-]")

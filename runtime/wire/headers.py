@@ -7,6 +7,7 @@ from typing import Final
 __all__ = [
     "EPOCH_HEADER",
     "ORCA_TRAILER",
+    "REFUSAL_BIN_TRAILER",
     "REFUSAL_REASON_HEADER",
     "RETRY_AFTER_MS_HEADER",
     "RUNTIME_HEADER",
@@ -26,5 +27,7 @@ ORCA_TRAILER: Final = "endpoint-load-metrics-bin"
 """gRPC's standard trailer: a serialised ORCA report at the end of a stream."""
 RUNTIME_HEADER: Final = "x-switchboard-runtime"
 """From us on an accepted upgrade: the runtime that serves the call."""
+REFUSAL_BIN_TRAILER: Final = "refusal-bin"
+"""A serialised `AssignmentRefusal`."""
 REFUSAL_REASON_HEADER: Final = "refusal-reason"
 RETRY_AFTER_MS_HEADER: Final = "retry-after-ms"

@@ -45,7 +45,7 @@ def test_it_says_where_it_listens_serves_and_stops(number: signal.Signals) -> No
         assert [json.loads(line)["event"] for line in err.splitlines()][-2:] == ["stopping", "stopped"]
 
 
-@pytest.mark.parametrize("which", ["public", "operator", "control"])
+@pytest.mark.parametrize("which", ["public", "operator", "control", "public-grpc"])
 def test_a_busy_port_is_one_clear_line(which: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -55,7 +55,9 @@ def test_a_busy_port_is_one_clear_line(which: str) -> None:
         out, err = process.communicate(timeout=15)
     assert process.returncode == 2
     assert out == ""
-    assert err.splitlines() == [f"switchboard balancer: cannot listen on 127.0.0.1:{port} ({which}_port): Address already in use"]
+    assert err.splitlines() == [
+        f"switchboard balancer: cannot listen on 127.0.0.1:{port} ({which.replace('-', '_')}_port): Address already in use"
+    ]
 
 
 def read_settings(arguments: list[str], environment: dict[str, str]) -> BalancerSettings:
