@@ -48,6 +48,11 @@ class CallMemory:
         """Whether another runtime could go on now. False before the first checkpoint, and while messages are missing."""
         return self.checkpoint is not None and self.kept.covers(self.checkpoint.replay_from)
 
+    def can_begin_anew(self, told: int) -> bool:
+        """Whether another runtime could serve the call from its beginning: none has come far enough for a checkpoint, nothing was
+        said or done, and all that the caller sent is here. `told`: server messages that the caller was sent."""
+        return self.checkpoint is None and not told and not self.intents and self.kept.covers(1)
+
     def take(self, checkpoint: Checkpoint, client_messages: int) -> str:
         """The newest checkpoint; the messages before what it needs are forgotten. Answers what is wrong with it, if anything:
         then nothing has changed. `client_messages`: ordinal of the caller's last message."""

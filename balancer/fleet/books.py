@@ -133,8 +133,13 @@ class Books:
         return tuple(self._sessions.get(session_id, ()))
 
     def last_epoch(self, session_id: str) -> int:
-        """The highest epoch seen of a session that is live or ended lately; 0: none."""
+        """The highest epoch seen or used of a session that is live or ended lately; 0: none."""
         return self._last_epoch.get(session_id, 0)
+
+    def use_epoch(self, session_id: str, epoch: int) -> None:
+        """A runtime was given this leg, and may keep or lose it without a word: its next one has a higher epoch, or that
+        runtime would take it for an old one."""
+        _remember(self._last_epoch, session_id, max(epoch, self.last_epoch(session_id)))
 
     def enroll(self, runtime_id: str, incarnation: int, live: Iterable[Leg], ledger_version: int, now_ns: int) -> None:
         """The whole truth of one life. Books of other lives of the runtime are not touched: `lose` them."""
@@ -229,7 +234,7 @@ class Books:
         book.live[leg] = made
         self._sessions.setdefault(made.session_id, []).append(made)
         self.affinity.lives(made.session_id, made.runtime_id, now_ns)
-        _remember(self._last_epoch, made.session_id, max(made.epoch, self._last_epoch.get(made.session_id, 0)))
+        self.use_epoch(made.session_id, made.epoch)
 
     def _close(self, book: RuntimeBook, leg: Leg, now_ns: int) -> None:
         gone = book.live.pop(leg)

@@ -43,7 +43,7 @@ class LegSwitch:
         self._told_before = 0
         self._told_ns = call.now_ns()
         self._given: Checkpoint | None = None
-        """What the target was given to go on with."""
+        """What the target was given to go on with; None also where the call begins anew with it."""
         self._leaving: dict[Leg, int] = {}
         """Sources that were told to leave, and until when they have time."""
 
@@ -92,15 +92,17 @@ class LegSwitch:
         caller.resume_reading()  # the buffer that may have held it back is gone
 
     def restore(self) -> int:
-        """The target gets the last checkpoint and the caller's messages since, and from now on what the serving leg gets. Answers
-        with the bytes of messages that it was given."""
+        """The target gets the last checkpoint and the caller's messages since, and from now on what the serving leg gets. Where
+        no checkpoint ever came it gets all that the caller has said. Answers with the bytes of messages that it was given."""
         target, checkpoint, caller, runtime = self.target, self._memory.checkpoint, self._call.caller, self._call.runtime
         assert target is not None
-        assert checkpoint is not None
         kept, borders = self._memory.kept, caller.borders
         self._given = checkpoint
-        self.say(target, asides.restore(checkpoint.state, checkpoint.applied, checkpoint.replay_from))
-        frames = kept.since(checkpoint.replay_from)
+        replay_from = 1
+        if checkpoint is not None:
+            replay_from = checkpoint.replay_from
+            self.say(target, asides.restore(checkpoint.state, checkpoint.applied, replay_from))
+        frames = kept.since(replay_from)
         if frames:
             target.write(frames)
 
@@ -118,9 +120,9 @@ class LegSwitch:
         """The target serves from here: it learns what the caller was told since its checkpoint. Whoever served before is done."""
         target, given, caller = self.target, self._given, self._call.caller
         assert target is not None
-        assert given is not None
-        silent_ms = (self._call.now_ns() - self._told_ns) // NS_PER_MS
-        self.say(target, asides.go_on(self.told - given.after, silent_ms))
+        if given is not None:
+            silent_ms = (self._call.now_ns() - self._told_ns) // NS_PER_MS
+            self.say(target, asides.go_on(self.told - given.after, silent_ms))
         self._call.runtime, self.target, self._given, self.is_served = target, None, None, True
         self.serve()
         if target.paused_ns is None:

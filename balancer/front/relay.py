@@ -208,9 +208,9 @@ class Relay:
         self.goodbye.begin()
         self.goodbye.finish_if_done()
 
-    def _is_outlived(self, leg: Leg) -> bool:
+    def _is_outlived(self, leg: Leg, close_code: int | None = None) -> bool:
         """Whether the call goes on without the runtime `leg`, which did not say that the session is over."""
-        return self.succession is not None and not self.is_closing and self.succession.outlives(leg)
+        return self.succession is not None and not self.is_closing and self.succession.outlives(leg, close_code)
 
     def abort(self) -> None:
         self.call_is_over()
@@ -232,10 +232,11 @@ class Relay:
             self.goodbye.finish_if_done()
             return
         leg.is_sending = False
-        if parse_close(frame.payload) is None:
+        code = parse_close(frame.payload)
+        if code is None:
             self._broke_protocol(leg, BorderFailure(1002, "a close payload that may not be sent"))
             return
-        if leg is self.runtime and self._is_outlived(leg):
+        if leg is self.runtime and self._is_outlived(leg, code):
             return
         self.note(RelayEnd.CALLER_CLOSED if leg is self.caller else RelayEnd.RUNTIME_CLOSED)
         if leg is self.caller and self.runtime.transport.is_closing():  # nobody is there to answer: we do

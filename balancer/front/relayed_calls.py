@@ -83,7 +83,7 @@ class RelayedCalls:
         session_id = placement.session_id
         relay = Relay(self, self._rule.relay, session_id, caller)
         self._relays[session_id] = relay
-        self._placer.hold(session_id)
+        self._placer.hold(session_id, placement.epoch)
         succession = partial(Succession, owner=self, upgrade=upgrade, request=placement.request)
         serving = runtime_leg(
             relay, runtime.transport, placement, max_frame_bytes=relay.rule.max_frame_bytes, has_asides=runtime.has_asides
@@ -149,7 +149,7 @@ class RelayedCalls:
     def statistics(self) -> Mapping[str, float]:
         relays = self.all()
         kept = [relay.succession.memory.kept for relay in relays if relay.succession is not None]
-        movable = sum(relay.succession is not None and relay.succession.memory.can_restore for relay in relays)
+        movable = sum(relay.succession is not None and relay.succession.is_replaceable for relay in relays)
         return {
             "relayed": len(relays),
             "buffered_bytes": sum(relay.buffered_bytes for relay in relays),

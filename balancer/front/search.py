@@ -1,4 +1,4 @@
-"""Looking for a runtime that takes a call over: reserve as an adoption, dial, agree on asides; elsewhere when that fails."""
+"""Looking for a runtime that takes a call over: reserve, dial, agree on asides; elsewhere when that fails."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Search:
     """One call that looks for its next runtime. Ends in `found` or `not_found`, or in neither after `stop`."""
 
     request: PlacementRequest
+    """Without `is_adoption` the session has begun nowhere yet, and is placed as a new one."""
     upgrade: Upgrade
     only_runtime: str
     """Where alone it may go; empty: anywhere."""
@@ -93,7 +94,10 @@ class Searcher:
                     break
                 connection = await self._dial(search, placement)
                 if connection is not None:
-                    search.found(connection, placement)
+                    if search.is_stopped:  # in the very step in which the runtime answered
+                        connection.transport.abort()
+                    else:
+                        search.found(connection, placement)
                     return
                 failed.add(placement.runtime_id)
             if not search.is_persistent:
@@ -127,5 +131,4 @@ def _request(search: Search, failed: set[str]) -> PlacementRequest:
         epoch=search.next_epoch(),
         only_runtime=search.only_runtime,
         avoid=frozenset(failed),
-        is_adoption=True,
     )

@@ -1,7 +1,10 @@
 """Which runtime serves a relayed call: feeds the move table with what happens, and does what it says.
 
 While one runtime serves, every whole frame of the caller is kept and forwarded; checkpoints say what may be forgotten. Where
-frames go while runtimes change is the leg switch's affair.
+frames go while runtimes change is the leg switch's affair, and which runtime is next that of the next runtime.
+
+A runtime that is lost before the first checkpoint has said nothing: the call begins anew with another one, which is given all
+that the caller has sent and cannot tell it from a new call.
 """
 
 from __future__ import annotations
@@ -16,9 +19,9 @@ from balancer.continuity.silence_watch import Silence, SilenceWatch
 from balancer.front.dial import RuntimeConnection
 from balancer.front.leg_switch import LegSwitch
 from balancer.front.move_counts import MoveKind, MoveResult
+from balancer.front.next_runtime import NextRuntime
 from balancer.front.relay_leg import Leg, runtime_leg
 from balancer.front.relay_rule import RelayEnd
-from balancer.front.search import Search
 from balancer.front.succession_ports import RelayedCall, SuccessionOwner
 from balancer.front.upgrade import Upgrade
 from balancer.placement.placement import Placement
@@ -31,6 +34,8 @@ __all__ = ["Succession"]
 
 _PLANNED: Final = frozenset({MoveState.SEEKING, MoveState.HANDING_OVER, MoveState.RESTORING})
 _SEARCHING: Final = frozenset({MoveState.SEEKING, MoveState.SUSPECTED, MoveState.ORPHANED})
+_LEAVING: Final = frozenset({1001, 1011, 1012, 1013})
+"""Close codes by which a runtime speaks of itself (RFC 6455 section 7.4.1, and its registry); others are a word to the caller."""
 
 
 class Succession:
@@ -46,26 +51,23 @@ class Succession:
         self._call = call
         self._owner = owner
         self._rule = rule
-        self._upgrade = upgrade
-        self._request = request
-        self._epoch = request.epoch
+        self._next = NextRuntime(upgrade, request, rule, owner.search, self._found, self._not_found)
         self._wanted_at = ""
-        self._search: Search | None = None
         self._hand_over = 0
         self._kind = MoveKind.PLANNED
         self._began_ns = 0
         self._late_ns = 0
-        self._losses = 0
-        self._lost: set[tuple[str, int]] = set()
-        """Runtime lives that have lost the call since its last checkpoint."""
-        self._failed: set[tuple[str, int]] = set()
-        """Those that could not take it, until nobody else is left."""
         self._silence = SilenceWatch(rule.probe_after_ms, rule.suspect_after_ms)
         self.switch.serve()
 
     @property
     def can_move(self) -> bool:
         return self.state is MoveState.SERVING and self.memory.can_restore and not (self.is_over or self._call.is_closing)
+
+    @property
+    def is_replaceable(self) -> bool:
+        """The call could go on without the runtime that serves it: from the last checkpoint, or from its beginning."""
+        return self.memory.can_restore or self.memory.can_begin_anew(self.switch.told)
 
     @property
     def is_quiet(self) -> bool:
@@ -84,13 +86,16 @@ class Succession:
 
     def suspect(self) -> None:
         """The serving runtime has not been heard for too long."""
-        if self.memory.can_restore and not self.is_over and not self._call.is_closing and not self._call.runtime.heard:
+        if self.is_replaceable and not self.is_over and not self._call.is_closing and not self._call.runtime.heard:
             self._happened(MoveInput.SILENT)
 
-    def outlives(self, leg: Leg) -> bool:
-        """The serving runtime `leg` is lost: whether the call goes on without it. If so, the leg is done with."""
-        if self.is_over or not self.memory.can_restore or self._losses >= self._rule.most_losses:
+    def outlives(self, leg: Leg, close_code: int | None = None) -> bool:
+        """The serving runtime `leg` is lost, or has closed with `close_code`: whether the call goes on without it. If so, the leg
+        is done with."""
+        if self.is_over or not self.is_replaceable or not self._next.may_lose:
             return False
+        if self.memory.checkpoint is None and close_code is not None and close_code not in _LEAVING:
+            return False  # it turned the caller away, and so would any other
         self._lose(leg)
         self._happened(MoveInput.LOST)
         return True
@@ -99,7 +104,7 @@ class Succession:
         """A connection that does not serve is over, half-closed, or broke the protocol."""
         leg.stop()
         if leg is self.switch.target:
-            self._failed.add((leg.runtime_id, leg.incarnation))
+            self._next.could_not_take(leg)
             self._happened(MoveInput.TARGET_FAILED)
         else:
             self.switch.left(leg)
@@ -166,8 +171,9 @@ class Succession:
         checkpoint = Checkpoint(message.state, message.applied, message.replay_from, message.is_quiet, after)
         fault = self.memory.take(checkpoint, self._call.caller.borders.messages)
         if not fault:
-            self._losses = 0
-            self._lost.clear()
+            self._next.came_on()
+            if self.state is MoveState.SUSPECTED:  # a search for a call that begins anew must not outlast this
+                self._happened(MoveInput.HEARD)
             if message.answers and message.answers == self._hand_over:
                 self._happened(MoveInput.STATE_CAME)
         return fault
@@ -210,15 +216,17 @@ class Succession:
         switch = self.switch
         match effect:
             case MoveEffect.SEEK:
-                self._seek()
+                self._next.seek(
+                    serving=self._call.runtime if switch.is_served else None,
+                    is_planned=self._kind is MoveKind.PLANNED,
+                    is_adoption=self.memory.checkpoint is not None,
+                    only_at=self._wanted_at,
+                )
             case MoveEffect.STOP_SEEKING:
-                if self._search is not None:
-                    self._search.stop()
-                    self._search = None
+                self._next.stop()
             case MoveEffect.HOLD:
                 switch.hold()
-                if self._search is not None:
-                    self._search.begin_again()
+                self._next.seek_longer()
             case MoveEffect.ASK_FOR_STATE:
                 self._hand_over += 1
                 switch.say(self._call.runtime, asides.hand_over(self._hand_over))
@@ -246,41 +254,18 @@ class Succession:
                 assert_never(effect)
 
     def _lose(self, leg: Leg) -> None:
-        self._losses += 1
-        self._lost.add((leg.runtime_id, leg.incarnation))
+        self._next.lost(leg)
         self.switch.cut()
 
     def _count(self, result: MoveResult) -> None:
         self._owner.moved(self._call, self._kind, result, self._call.now_ns() - self._began_ns)
 
-    def _seek(self) -> None:
-        is_planned = self._kind is MoveKind.PLANNED
-        runtime = self._call.runtime
-        timeout_ms = self._rule.move_timeout_ms if is_planned else self._rule.adopt_timeout_ms
-        self._search = Search(
-            request=self._request,
-            upgrade=self._upgrade,
-            only_runtime=self._wanted_at if is_planned else "",
-            never=frozenset({(runtime.runtime_id, runtime.incarnation)} if self.switch.is_served else ()),
-            rather_not=frozenset(self._lost | self._failed),
-            is_persistent=not is_planned,
-            within_s=timeout_ms / 1000,
-            next_epoch=self._next_epoch,
-            found=self._found,
-            not_found=self._not_found,
-        )
-        self._owner.search(self._search)
-
-    def _next_epoch(self) -> int:
-        self._epoch += 1
-        return self._epoch
-
     def _found(self, connection: RuntimeConnection, placement: Placement) -> None:
-        self._search = None
         if self.state is MoveState.SUSPECTED and self._call.runtime.heard:
             self._happened(MoveInput.HEARD)
-        if self.state not in _SEARCHING:
+        if self.state not in _SEARCHING or not self.is_replaceable:
             connection.transport.abort()
+            self._happened(MoveInput.NOT_FOUND)
             return
         most = self._call.rule.max_frame_bytes
         target = runtime_leg(self._call, connection.transport, placement, max_frame_bytes=most, has_asides=True)
@@ -294,6 +279,4 @@ class Succession:
             target.resume_reading()
 
     def _not_found(self) -> None:
-        self._search = None
-        self._failed.clear()
         self._happened(MoveInput.NOT_FOUND)

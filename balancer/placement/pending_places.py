@@ -25,7 +25,7 @@ class _Pending:
 
 
 class PendingPlaces:
-    """`last_epoch` tells the highest epoch of a session that became a leg. Bounded by rate x lifetime of tickets."""
+    """`last_epoch` tells the highest epoch of a session that was used. Bounded by rate x lifetime of tickets."""
 
     def __init__(self, last_epoch: Callable[[str], int]) -> None:
         self._last_epoch = last_epoch

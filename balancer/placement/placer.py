@@ -95,8 +95,9 @@ class Placer:
         return await self._place(request, door)
 
     async def adopt(self, request: PlacementRequest, lost: frozenset[tuple[str, int]]) -> Placement:
-        """A place for the next leg of a session whose caller is held here (`is_adoption`, its epoch set): at once, or raises
-        PlacementRefused. It is let in however full the runtimes are, up to what they keep for emergencies, also while we close.
+        """A place for the next leg of a session whose caller is held here (its epoch set): at once, or raises PlacementRefused,
+        also while we close. With `is_adoption` it is let in however full the runtimes are, up to what they keep for emergencies;
+        without, the session has begun nowhere yet and is let in as any new one.
 
         `lost`: runtime lives (id, incarnation) that it must not go to.
         """
@@ -104,9 +105,11 @@ class Placer:
         gone = frozenset(runtime_id for runtime_id, incarnation in lost if self._is_present(runtime_id, incarnation))
         return await self._accounted(self._adopt, replace(request, avoid=request.avoid | gone), Door.RELAY)
 
-    def hold(self, session_id: str) -> None:
-        """The session's caller is connected here: the id is in use, whether a runtime serves it at the moment or not."""
+    def hold(self, session_id: str, epoch: int) -> None:
+        """The session's caller is connected here, and has used the place of this leg: the id is in use, whether a runtime serves
+        it at the moment or not."""
         self._held.add(session_id)
+        self._fleet.books.use_epoch(session_id, epoch)
 
     def let_go(self, session_id: str) -> None:
         self._held.discard(session_id)
@@ -242,7 +245,9 @@ class Placer:
     def _remember(self, placement: Placement) -> None:
         now_ns = self._clock.now_ns()
         self._fleet.view.affinity.placed(placement.session_id, placement.runtime_id, now_ns)
-        if not placement.request.is_adoption:  # nobody asks for such a leg again
+        if placement.session_id in self._held:  # nobody asks for the same leg again
+            self._fleet.books.use_epoch(placement.session_id, placement.epoch)
+        else:
             self._pending.add(placement, now_ns)
 
     def _failure(self, decision: Decision, findings: Findings) -> _Failure:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from balancer.continuity.call_memory import CallMemory, Checkpoint, MemoryRule
+from balancer.continuity.intents import IntentName
 from runtime.wire.websocket_frames import build_frame
 
 GOOD = Checkpoint(b"state", applied=3, replay_from=2, is_quiet=True, after=7)
@@ -26,6 +27,18 @@ def test_a_call_can_go_on_from_its_first_checkpoint_on() -> None:
     assert made.can_restore
     assert made.checkpoint == GOOD
     assert made.kept.forgotten_upto == 1
+
+
+def test_before_the_first_checkpoint_a_call_can_begin_anew_unless_something_was_said_done_or_forgotten() -> None:
+    assert memory().can_begin_anew(told=0)
+    assert not memory().can_begin_anew(told=1)
+    assert not memory(messages=5, most_bytes=200).can_begin_anew(told=0)
+    acted = memory()
+    acted.intents.begin(1, IntentName("key", "pay", "{}"))
+    assert not acted.can_begin_anew(told=0)
+    kept = memory()
+    assert kept.take(GOOD, 5) == ""
+    assert not kept.can_begin_anew(told=0)
 
 
 def test_messages_that_were_pushed_out_make_it_immovable_until_a_checkpoint_is_past_them() -> None:

@@ -307,18 +307,6 @@ async def test_a_runtime_that_breaks_the_protocol_is_a_lost_one(breach: str) -> 
         assert moves(service) == {("crash", "moved"): 1}
 
 
-async def test_before_the_first_checkpoint_a_lost_runtime_is_told_to_the_caller() -> None:
-    async def die(runtime: AsideRuntime, line: Line) -> None:
-        await line.next()
-        runtime.die()
-
-    async with fleet_of(*pair(talk=die)) as service, connect(service.url) as client:
-        await client.send("hello")
-        assert await closed(client) == (1012, "runtime lost")
-        assert service.balancer.front.statistics()["upstream_lost"] == 1
-        assert moves(service) == {}
-
-
 async def test_a_runtime_without_asides_never_adopts() -> None:
     first, plain, third = AsideRuntime("r1"), FakeRuntime("r2"), AsideRuntime("r3")
     limit = plain.refuse_with = third.refuse_with = placement_pb2.REFUSAL_REASON_LIMIT

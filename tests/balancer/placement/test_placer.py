@@ -6,6 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import anyio
 import pytest
@@ -95,6 +96,19 @@ async def test_the_same_session_is_never_given_two_places() -> None:  # bug R16
         await holder.end_leg("call", "closed_by_caller")
         await until(lambda: service.balancer.fleet.books.active == 0)
         assert (await placer.place(PlacementRequest("call"), Door.ASSIGN)).epoch == 2
+
+
+async def test_a_leg_that_a_relay_used_is_not_given_again_though_nobody_named_it() -> None:
+    """A runtime lost the call before it said that it began, and so did the next: either may refuse the leg as an old one."""
+    async with placing(*[FakeRuntime(f"r{number}") for number in range(3)]) as (_, placer):
+        first = await placer.place(PlacementRequest("call"), Door.RELAY)
+        placer.hold("call", first.epoch)
+        anew = await placer.adopt(replace(first.request, epoch=2), frozenset({(first.runtime_id, first.incarnation)}))
+        assert (anew.epoch, anew.request.is_adoption) == (2, False)
+        assert anew.runtime_id != first.runtime_id
+        assert (await refused(placer, PlacementRequest("call"))).refusal is RefusalCode.SESSION_LIVE
+        placer.let_go("call")
+        assert (await placer.place(PlacementRequest("call"), Door.RELAY)).epoch == 3
 
 
 async def test_a_caller_who_comes_back_returns_to_its_runtime_while_that_is_well() -> None:  # requirement R5
