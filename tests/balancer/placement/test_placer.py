@@ -101,6 +101,10 @@ async def test_the_same_session_is_never_given_two_places() -> None:  # bug R16
 async def test_a_leg_that_a_relay_used_is_not_given_again_though_nobody_named_it() -> None:
     """A runtime lost the call before it said that it began, and so did the next: either may refuse the leg as an old one."""
     async with placing(*[FakeRuntime(f"r{number}") for number in range(3)]) as (_, placer):
+        mute = await placer.place(PlacementRequest("mute"), Door.RELAY)
+        placer.hold("mute", mute.epoch)
+        placer.let_go("mute")
+        assert (await placer.place(PlacementRequest("mute"), Door.RELAY)).epoch == 2
         first = await placer.place(PlacementRequest("call"), Door.RELAY)
         placer.hold("call", first.epoch)
         anew = await placer.adopt(replace(first.request, epoch=2), frozenset({(first.runtime_id, first.incarnation)}))
