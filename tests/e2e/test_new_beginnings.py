@@ -96,7 +96,7 @@ async def test_a_runtime_killed_while_many_call(tmp_path: Path) -> None:  # requ
         connected = 0
         half_there, all_there = anyio.Event(), anyio.Event()
 
-        async def call(number: int, *, is_binary: bool) -> None:
+        async def call(number: int, is_binary: bool) -> None:
             nonlocal connected
             url = _binary_url(fleet, f"b-{number}") if is_binary else f"{fleet.call_url}?session_id=r-{number}"
             async with connect(url, open_timeout=30) as client:
@@ -108,8 +108,8 @@ async def test_a_runtime_killed_while_many_call(tmp_path: Path) -> None:  # requ
 
         async with anyio.create_task_group() as tasks:
             for number in range(_CALLS):
-                tasks.start_soon(lambda number=number: call(number, is_binary=True))
-                tasks.start_soon(lambda number=number: call(number, is_binary=False))
+                tasks.start_soon(call, number, True)
+                tasks.start_soon(call, number, False)
             await half_there.wait()
             victim.kill()
             seen = await fleet.wait_for("every call", lambda seen: _is_settled(seen["totals"]["eligible"], seen["books"]), 60)
