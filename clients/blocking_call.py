@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from clients.call_events import CallEvent
 from clients.playback import Playback
-from clients.voice_call import CallOptions, VoiceCall, open_call
+from clients.voice_call import CallOptions, VoiceCall, Way, open_call
 
 __all__ = ["BlockingCall", "open_blocking_call"]
 
@@ -80,11 +80,11 @@ class BlockingCall:
 
 @contextmanager
 def open_blocking_call(
-    server: str, agent: str = "", session_id: str = "", options: CallOptions | None = None
+    server: str, agent: str = "", session_id: str = "", options: CallOptions | None = None, way: Way = Way.ASSIGN
 ) -> Iterator[BlockingCall]:
     """As `open_call`."""
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(open_call(server, agent, session_id, options)) as call,
+        portal.wrap_async_context_manager(open_call(server, agent, session_id, options, way)) as call,
     ):
         yield BlockingCall(portal, call)

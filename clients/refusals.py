@@ -7,7 +7,7 @@ from typing import Any
 
 from websockets.exceptions import InvalidStatus
 
-__all__ = ["CallFailed", "CallRefused", "refused"]
+__all__ = ["CallFailed", "CallRefused", "refusal", "refused"]
 
 
 class CallFailed(Exception):
@@ -36,11 +36,16 @@ class CallRefused(CallFailed):
 def refused(error: InvalidStatus) -> CallRefused:
     """What an upgrade was answered instead."""
     response = error.response
+    retry_after_s = response.headers.get("Retry-After", "0")
+    return refusal(response.status_code, response.reason_phrase, retry_after_s, response.body or b"{}")
+
+
+def refusal(status: int, phrase: str, retry_after_s: str, document: bytes | bytearray) -> CallRefused:
+    """An HTTP answer that gives no place; what is not said in our form is told as it came."""
     code, message, runtimes = "refused", "", []
     try:
-        body = json.loads(response.body or b"{}")["error"]
+        body = json.loads(document)["error"]
         code, message, runtimes = str(body["code"]), str(body["message"]), list(body.get("runtimes", ()))
     except (ValueError, KeyError, TypeError):
-        message = f"the server answered {response.status_code} {response.reason_phrase}"
-    retry_after_s = response.headers.get("Retry-After", "0")
-    return CallRefused(response.status_code, code, message, float(retry_after_s) if retry_after_s.isdigit() else 0.0, runtimes)
+        message = f"the server answered {status} {phrase}".rstrip()
+    return CallRefused(status, code, message, float(retry_after_s) if retry_after_s.isdigit() else 0.0, runtimes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
@@ -19,19 +20,31 @@ from websockets.asyncio.client import connect as websocket_connect
 from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
+from clients.assignments import ask_for_place, web_address
 from clients.call_events import AgentAudio, CallEvent, CallStarted, Flushed, event_from
 from clients.playback import Playback
-from clients.refusals import CallFailed, refused
+from clients.refusals import CallFailed, CallRefused, refused
 from protos.switchboard.v1 import voice_pb2 as pb
 
-__all__ = ["CallOptions", "DeclaredTool", "VoiceCall", "open_call"]
+__all__ = ["CallOptions", "DeclaredTool", "VoiceCall", "Way", "open_call"]
 
 _CONNECT_S: Final = 15.0
+_DIRECT_CONNECT_S: Final = 3.0
+"""To a runtime that was just assigned: well within the ticket's life, and not long where a firewall swallows the attempt."""
 _FRAMES_PER_S: Final = 50
 _MOST_WAITING_EVENTS: Final = 4096
 """Over a minute of a reply that nobody reads; then the connection is no longer read, and the server ends the call."""
 _HEARD_EVERY_MS: Final = 200
 _RATES_HZ: Final = (8_000, 16_000, 24_000)
+
+
+class Way(StrEnum):
+    """How a call goes to its runtime when a balancer is asked."""
+
+    ASSIGN = "assign"
+    """Straight: nothing is in between, and nothing keeps the call when the runtime dies."""
+    RELAY = "relay"
+    """Through the balancer, which moves the call when its runtime leaves or dies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +190,11 @@ class VoiceCall:
 
 @asynccontextmanager
 async def open_call(
-    server: str, agent: str = "", session_id: str = "", options: CallOptions | None = None
+    server: str,
+    agent: str = "",
+    session_id: str = "",
+    options: CallOptions | None = None,
+    way: Way = Way.ASSIGN,
 ) -> AsyncIterator[VoiceCall]:
     """Opens a call and says goodbye at the end.
 
@@ -185,28 +202,12 @@ async def open_call(
         server: http(s)://HOST:PORT or ws(s)://HOST:PORT of a balancer or a runtime.
         agent: whom to talk to; empty: the server's default.
         session_id: of an earlier call, to come back to the same runtime; empty: the server makes one.
+        way: with ASSIGN a balancer is asked for a place and the call goes straight to the runtime; where that cannot be reached
+            from here, and always with RELAY, the balancer carries it.
 
     Raises CallRefused or CallFailed.
     """
-    parts = urlsplit(server)
-    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
-        raise CallFailed(f"{server!r} is no server; expected http://HOST:PORT or ws://HOST:PORT")
-    query = urlencode({key: value for key, value in (("model", agent), ("session_id", session_id)) if value})
-    scheme = parts.scheme.replace("http", "ws")
-    target = f"{scheme}://{parts.netloc}/v1/converse{'?' if query else ''}{query}"
-    try:
-        connection = await websocket_connect(
-            target,
-            subprotocols=[Subprotocol("switchboard.v1")],
-            compression=None,
-            open_timeout=_CONNECT_S,
-            max_queue=_MOST_WAITING_EVENTS,
-            proxy=None,
-        )
-    except InvalidStatus as error:
-        raise refused(error) from error
-    except (OSError, TimeoutError, WebSocketException) as error:
-        raise CallFailed(f"cannot open a call at {server}: {str(error) or type(error).__name__}") from error
+    connection = await _connect(server, agent, session_id, way)
     try:
         call = VoiceCall(connection, options or CallOptions())
         await call.configure()
@@ -214,3 +215,35 @@ async def open_call(
     finally:
         with anyio.move_on_after(5.0, shield=True):
             await connection.close()
+
+
+async def _connect(server: str, agent: str, session_id: str, way: Way) -> ClientConnection:
+    relay = web_address(server, "ws")
+    place = await ask_for_place(server, agent, session_id) if way is Way.ASSIGN else None
+    if place is None:
+        return await _upgrade(relay, agent, session_id, "", _CONNECT_S)
+    runtime = f"{urlsplit(relay).scheme}://{place.websocket_address}"
+    try:
+        return await _upgrade(runtime, agent, place.session_id, place.ticket, _DIRECT_CONNECT_S)
+    except CallRefused:
+        raise
+    except CallFailed:  # a network of its own: the place that is held there is the relay's as well
+        return await _upgrade(relay, agent, place.session_id, "", _CONNECT_S)
+
+
+async def _upgrade(server: str, agent: str, session_id: str, ticket: str, within_s: float) -> ClientConnection:
+    query = urlencode({key: value for key, value in (("model", agent), ("session_id", session_id)) if value})
+    try:
+        return await websocket_connect(
+            f"{server}/v1/converse{'?' if query else ''}{query}",
+            subprotocols=[Subprotocol("switchboard.v1")],
+            additional_headers={"x-switchboard-ticket": ticket} if ticket else None,
+            compression=None,
+            open_timeout=within_s,
+            max_queue=_MOST_WAITING_EVENTS,
+            proxy=None,
+        )
+    except InvalidStatus as error:
+        raise refused(error) from error
+    except (OSError, TimeoutError, WebSocketException) as error:
+        raise CallFailed(f"cannot open a call at {server}: {str(error) or type(error).__name__}") from error

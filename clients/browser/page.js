@@ -10,7 +10,7 @@ let call;
 element("start").onclick = async () => {
   element("note").textContent = "";
   element("captions").replaceChildren();
-  call = new Call(target);
+  call = new Call(target, { way: target.searchParams.get("way") ?? "assign" });
   window.call = call; // for whoever looks from the console
   call.addEventListener("state", ({ detail }) => showState(detail.state));
   call.addEventListener("caption", ({ detail }) => showCaption(detail));

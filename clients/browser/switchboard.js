@@ -1,19 +1,26 @@
 // A spoken call from a web page: the microphone through an AudioWorklet, the agent's voice with flush, captions as events.
 //
 //   import { Call } from "./switchboard.js";
-//   const call = new Call("wss://calls.example/v1/realtime?model=front-desk");
+//   const call = new Call("ws://calls.example:8080/v1/realtime?model=front-desk");
 //   call.addEventListener("caption", ({ detail }) => show(detail.who, detail.text, detail.isFinal));
 //   button.onclick = () => call.start();      // browsers want a click before they open microphone and loudspeaker
+//
+// Where the address is a balancer's, it is asked for a place and the call goes straight to the runtime; where that cannot be (the runtime
+// cannot be reached from here, the page is https and the runtime speaks no TLS, or `{ way: "relay" }` is said), the balancer carries it.
 //
 // Events of a call (`detail`): `state` ({state}: connecting, listening, hearing, thinking, speaking, ended), `caption` ({who: "caller" or
 // "agent", id, text, isFinal}; the text replaces the earlier one of the same id), `interrupted` ({item, playedMs}), `ended` ({code,
 // reason}), `problem` ({code, message}), `event` (every event of the OpenAI Realtime protocol as it came).
 
 const RATE_HZ = 24000; // the protocol's only PCM rate
+const ASSIGN_MS = 5000;
+const DIRECT_MS = 3000;
 const MOST_WAITING_BYTES = 256 * 1024; // about five seconds of a microphone whose network stands still; older speech is no use
 
 export class Call extends EventTarget {
   #url;
+  #way;
+  #taken;
   #socket;
   #context;
   #stream;
@@ -23,10 +30,16 @@ export class Call extends EventTarget {
   #heard = { item: "", playedMs: 0 };
   #state = "idle";
 
-  /** `url`: ws(s)://HOST/v1/realtime of a balancer or runtime; `model` in its query names the agent. */
-  constructor(url) {
+  /** `url`: ws(s)://HOST/v1/realtime of a balancer or runtime; `model` in its query names the agent. `way`: "assign" or "relay". */
+  constructor(url, { way = "assign" } = {}) {
     super();
-    this.#url = url;
+    this.#url = new URL(url, location.href);
+    this.#way = way;
+  }
+
+  /** The way that the call took: "assign" or "relay"; undefined before it is there. */
+  get way() {
+    return this.#taken;
   }
 
   get state() {
@@ -85,14 +98,54 @@ export class Call extends EventTarget {
     this.#send(event);
   }
 
-  #connect() {
+  async #connect() {
+    const place = this.#way === "assign" ? await this.#assigned() : undefined;
+    if (place !== undefined) {
+      try {
+        this.#taken = "assign";
+        return await this.#open(place, DIRECT_MS);
+      } catch {
+        // It cannot be reached from here. The place that is held there is the relay's as well, under its name.
+      }
+    }
+    this.#taken = "relay";
+    const relay = new URL(this.#url);
+    if (place !== undefined) relay.searchParams.set("session_id", place.searchParams.get("session_id"));
+    return this.#open(relay);
+  }
+
+  /** The runtime's address with the ticket of a place there; undefined where the call has to go to `url` itself. */
+  async #assigned() {
+    if (this.#url.protocol !== "ws:" || location.protocol === "https:") return undefined;
+    const query = this.#url.searchParams;
+    const needs = Object.fromEntries([["agent", query.get("model")], ["session_id", query.get("session_id")]].filter(([, value]) => value));
+    try {
+      const address = new URL("/v1/assignments", this.#url.href.replace(/^ws/, "http"));
+      const answer = await fetch(address, { method: "POST", body: JSON.stringify(needs), signal: AbortSignal.timeout(ASSIGN_MS) });
+      if (answer.status !== 201) return undefined; // no balancer, or no place: the upgrade's answer is the one to be told
+      const given = await answer.json();
+      const place = new URL(given.websocket_url);
+      for (const [name, value] of [...query, ["session_id", given.session_id], ["ticket", given.ticket]]) place.searchParams.set(name, value);
+      return place;
+    } catch {
+      return undefined; // another origin's page may not read the answer
+    }
+  }
+
+  #open(url, withinMs) {
     return new Promise((resolve, reject) => {
-      this.#socket = new WebSocket(this.#url, ["realtime"]);
+      let isOpen = false;
+      const socket = (this.#socket = new WebSocket(url, ["realtime"]));
+      if (withinMs !== undefined) setTimeout(() => isOpen || socket.close(), withinMs); // a firewall may swallow the attempt
       this.#socket.onmessage = ({ data }) => this.#hear(JSON.parse(data));
-      this.#socket.onopen = resolve;
+      this.#socket.onopen = () => {
+        isOpen = true;
+        resolve();
+      };
       // A browser tells a page nothing of why an upgrade was refused.
-      this.#socket.onerror = () => reject(new Error(`no call at ${this.#url}: the server cannot be reached or gives no place now`));
+      this.#socket.onerror = () => reject(new Error(`no call at ${this.#url.origin}: the server cannot be reached or gives no place now`));
       this.#socket.onclose = ({ code, reason }) => {
+        if (!isOpen) return;
         this.#close();
         this.#tell("ended", { code, reason });
       };

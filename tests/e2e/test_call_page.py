@@ -71,6 +71,7 @@ async def test_a_person_talks_to_the_agent(
     ):
         await page.run("document.getElementById('start').click()")
         await page.until("window.call && window.call.output !== undefined")
+        assert await page.run("window.call.way") == "assign"
         await page.run(_METER)
         await page.until(f"{_CAPTIONS}.some(([who, text]) => who === 'caller' && /story/i.test(text))")
         await page.until(f"{_CAPTIONS}.some(([who, text]) => who === 'agent' && /switchboard/i.test(text))")
