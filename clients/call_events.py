@@ -16,6 +16,7 @@ __all__ = [
     "AgentResumed",
     "AgentText",
     "CallEvent",
+    "CallResumed",
     "CallStarted",
     "CallerSaid",
     "Ended",
@@ -40,6 +41,11 @@ class CallStarted:
     session_id: str
     runtime_id: str
     resume_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallResumed:
+    """The connection was lost and another one is there; nothing that was said is missing, on either side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,7 @@ class Ended:
 
 CallEvent: TypeAlias = (
     CallStarted
+    | CallResumed
     | SpeechStarted
     | SpeechStopped
     | CallerSaid
@@ -188,6 +195,8 @@ def event_from(message: pb.ConverseResponse) -> CallEvent | None:
         case "started":
             started = message.started
             return CallStarted(started.session_id, started.runtime_id, started.resume_token)
+        case "session_resumed":
+            return CallResumed()
         case "speech_started":
             return SpeechStarted(message.speech_started.media_time_ms)
         case "speech_stopped":

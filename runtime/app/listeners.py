@@ -34,7 +34,7 @@ def make_server(parts: Parts, reports: LoadReportService, orca: OrcaService, hea
     """The gRPC server with every service of a runtime; not yet bound."""
     ping_ms = max(1, int(parts.settings.ping_interval_s * 1_000))
     server = aio.server(options=(*_OPTIONS, *probing(ping_ms, ping_ms)))
-    converse = ConverseService(parts.calls, parts.places, parts.settings.first_message_s, parts.snapshot)
+    converse = ConverseService(parts.calls, parts.places, parts.desk, parts.settings.first_message_s, parts.snapshot)
     placement = PlacementService(
         parts.calls, parts.snapshot, parts.admission.release_placement, parts.admission.release, parts.ring
     )

@@ -102,6 +102,7 @@ class Runtime:
                 group.start_soon(http.run, self._listener)
                 group.start_soon(self._parts.meter.run)
                 group.start_soon(self._parts.calls.expire_leases)
+                group.start_soon(self._parts.desk.run)
                 if self._agent_check is not None:
                     agent_check = await SocketListener.from_socket(self._agent_check)
                     line = AgentCheck(self._parts.snapshot, lambda: self._parts.metrics.report_told("agent_check"))
@@ -199,7 +200,7 @@ class Runtime:
         )
         wires = [
             WebSocketRoute("/v1/realtime", RealtimeEndpoint(door).answer),
-            WebSocketRoute("/v1/converse", ConverseSocket(door, parts.settings.first_message_s).answer),
+            WebSocketRoute("/v1/converse", ConverseSocket(door, parts.desk, parts.settings.first_message_s).answer),
             WebSocketRoute("/v1/twilio", twilio.answer),
             WebSocketRoute("/v1/twilio/{agent}", twilio.answer),
         ]

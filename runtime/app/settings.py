@@ -99,6 +99,17 @@ class RuntimeSettings:
     first_message_s: float = setting(10.0, "how long an attached caller may stay silent", unit="s", above=0.0, at_most=600.0)
     idle_s: float = setting(120.0, "longest time without a message of the caller", unit="s", above=0.0)
     maximum_s: float = setting(1200.0, "longest session", unit="s", above=0.0)
+    resume_grace_s: float = setting(
+        30.0, "how long a session waits for a client of our own that lost its connection; 0: not at all", unit="s",
+        at_least=0.0, at_most=600.0,
+    )  # fmt: skip
+    resume_most_bytes: int = setting(
+        1_048_576, "messages that such a client has not acknowledged; beyond it counts as slow", unit="bytes",
+        at_least=65_536, at_most=2**30,
+    )  # fmt: skip
+    resume_most_away: int = setting(
+        256, "sessions of one tenant that may wait for their clients; one more ends at once", at_least=1, at_most=100_000
+    )
     slow_caller_s: float = setting(10.0, "longest time an event may wait for the caller to read", unit="s", above=0.0)
     lead_ms: int = setting(
         200,

@@ -36,6 +36,8 @@ from runtime.session.ledger import Ledger, LegEvent
 from runtime.session.settlement import Settlements
 from runtime.telemetry.metrics import RuntimeMetrics
 from runtime.transport.place import DirectCallers, Places
+from runtime.transport.resumable_link import ResumeRule
+from runtime.transport.resume_desk import ResumeDesk
 from runtime.transport.ticket_check import TicketCheck
 
 __all__ = ["LegFanOut", "Parts", "engines_of", "load_agent", "wire"]
@@ -79,12 +81,15 @@ class Parts:
     calls: Calls
     places: Places
     ring: KeyRing
+    desk: ResumeDesk
 
     def snapshot(self) -> LoadSnapshot:
         return self.meter.snapshot()
 
     def exposition(self) -> tuple[bytes, str]:
-        return self.metrics.exposition(self.meter.snapshot(), self.calls.waiting_events, len(asyncio.all_tasks()))
+        return self.metrics.exposition(
+            self.meter.snapshot(), self.calls.waiting_events, len(asyncio.all_tasks()), self.desk.away.total()
+        )
 
 
 def load_agent(name: str) -> Agent:
@@ -174,8 +179,23 @@ def wire(settings: RuntimeSettings, agent: Agent, engines: LoadedEngines, http_p
     ring = KeyRing(settings.keys())
     tickets = TicketCheck(ring, ledger, facts.runtime_id, incarnation, clock)
     places = Places(calls, tickets, direct, lambda: f"sess_{secrets.token_hex(8)}")
+    rule = ResumeRule(settings.resume_grace_s, settings.slow_caller_s, settings.resume_most_bytes)
+    desk = ResumeDesk(calls, facts.runtime_id, incarnation, rule, settings.resume_most_away, metrics, log)
     return Parts(
-        settings, facts.runtime_id, incarnation, machine_id, clock, ledger, legs, admission, meter, metrics, calls, places, ring
+        settings,
+        facts.runtime_id,
+        incarnation,
+        machine_id,
+        clock,
+        ledger,
+        legs,
+        admission,
+        meter,
+        metrics,
+        calls,
+        places,
+        ring,
+        desk,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final, Protocol
 
 import anyio
@@ -17,7 +18,6 @@ from runtime.conversation.ports import (
     CallLink,
     ConversationLimits,
     Interruption,
-    ResumeTokens,
     SessionIntents,
     TurnLatency,
 )
@@ -66,8 +66,8 @@ class CallsMeter(Protocol):
 class Calls:
     """The one owner of this process's conversations.
 
-    Order for a caller: `reserve` (or a ticket from elsewhere), `attach` once its handshake is complete, then `serve`. Without
-    `resume_tokens` no caller is offered to come back. Attribute `state`: the runtime's; the application moves it on.
+    Order for a caller: `reserve` (or a ticket from elsewhere), `attach` once its handshake is complete, then `serve`.
+    Attribute `state`: the runtime's; the application moves it on.
     """
 
     def __init__(
@@ -84,9 +84,7 @@ class Calls:
         saturation: Callable[[], Saturation],
         log: FilteringBoundLogger,
         intents: SessionIntents | None = None,
-        resume_tokens: ResumeTokens | None = None,
     ) -> None:
-        self._resume_tokens = resume_tokens
         self._intents = intents or IntentMemory()
         self.state = RuntimeState.STARTING
         self._runtime_id = runtime_id
@@ -133,10 +131,17 @@ class Calls:
         self._tell_change()
 
     async def serve(
-        self, leg: Leg, settings: SessionSettings, link: CallLink, continuity: Continuity | None = None
+        self,
+        leg: Leg,
+        settings: SessionSettings,
+        link: CallLink,
+        continuity: Continuity | None = None,
+        patience_s: float = 0.0,
     ) -> EndReason | None:
         """Holds the conversation until the session ends, and answers why; None: it goes on elsewhere. The leg is out of the
-        ledger when this returns."""
+        ledger when this returns.
+
+        `patience_s`: how much longer than a slow caller a link may take that has bounds of its own."""
         log = self._log.bind(session_id=leg.session_id, epoch=leg.epoch)
         call = _Call(leg, self._ledger, self._clock, self._meter, self._intents, log)
         try:
@@ -145,7 +150,7 @@ class Calls:
                 settings,
                 self._agents[settings.agent],
                 self._engines,
-                self._limits,
+                replace(self._limits, slow_caller_s=self._limits.slow_caller_s + patience_s),
                 self._clock,
                 call,
                 self._intents if continuity is None else continuity.intents,
@@ -161,8 +166,7 @@ class Calls:
                     return EndReason.NEVER_SPOKE
                 greeting = None
             else:
-                token = "" if self._resume_tokens is None else self._resume_tokens.issue(leg.session_id)
-                greeting = SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings, token)
+                greeting = SessionOpened(leg.session_id, leg.epoch, self._runtime_id, settings)
             async with anyio.create_task_group() as group:
                 if continuity is not None:
                     group.start_soon(continuity.attend, conversation)

@@ -28,7 +28,6 @@ __all__ = [
     "Keeper",
     "LinkClosed",
     "Message",
-    "ResumeTokens",
     "SessionIntents",
     "Stage",
     "TurnLatency",
@@ -155,22 +154,6 @@ class SessionIntents(IntentStore, Protocol):
 
     def forget(self, session_id: str) -> None:
         """The session has ended: a later one of the same name shares nothing with it."""
-        ...
-
-
-class ResumeTokens(Protocol):
-    """Who holds a session's token may come back to it. A token is good once, and a session has one at a time."""
-
-    def issue(self, session_id: str) -> str:
-        """A new token; the session's older one is void."""
-        ...
-
-    def redeem(self, token: str) -> str | None:
-        """The session that the token names, which is void from now on; None where it names none."""
-        ...
-
-    def forget(self, session_id: str) -> None:
-        """The session is over."""
         ...
 
 

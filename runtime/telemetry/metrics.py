@@ -43,6 +43,9 @@ class RuntimeMetrics:
     | switchboard_runtime_turn_latency_seconds{stage} | s | last voiced sample to decided, transcript, first_text, first_audio |
     | switchboard_runtime_startup_seconds | s | reservation to first valid message |
     | switchboard_runtime_reports_told_total{to} | reports | load reports to balancers that are not ours: orca, agent_check |
+    | switchboard_runtime_callers_away | sessions | that wait for a caller who lost its connection |
+    | switchboard_runtime_callers_lost_total | callers | of resumable sessions, lost their connection |
+    | switchboard_runtime_callers_back_total | callers | came back to their session |
     | switchboard_runtime_tasks | tasks | asynchronous tasks alive; grows with calls and falls back with them |
     | switchboard_runtime_state{state} | 1 | 1 for the present state |
     """
@@ -102,8 +105,19 @@ class RuntimeMetrics:
         self._told = Counter(
             f"{prefix}_reports_told", "Load reports taken by balancers that are not ours", ["to"], registry=self.registry
         )
+        self._away = Gauge(f"{prefix}_callers_away", "Sessions that wait for a caller who was lost", registry=self.registry)
+        self._callers_lost = Counter(
+            f"{prefix}_callers_lost", "Callers of resumable sessions who were lost", registry=self.registry
+        )
+        self._callers_back = Counter(f"{prefix}_callers_back", "Callers who came back to their session", registry=self.registry)
         self._tasks = Gauge(f"{prefix}_tasks", "Asynchronous tasks alive", registry=self.registry)
         self._state = Gauge(f"{prefix}_state", "1 for the present state", ["state"], registry=self.registry)
+
+    def caller_lost(self) -> None:
+        self._callers_lost.inc()
+
+    def caller_back(self) -> None:
+        self._callers_back.inc()
 
     def session_started(self, startup_ms: float) -> None:
         self._started.inc()
@@ -142,7 +156,7 @@ class RuntimeMetrics:
     def commit_withdrawn(self, stage: Floor) -> None:
         self._withdrawn.labels(stage.value).inc()
 
-    def exposition(self, snapshot: LoadSnapshot, outbox_waiting: int, tasks: int) -> tuple[bytes, str]:
+    def exposition(self, snapshot: LoadSnapshot, outbox_waiting: int, tasks: int, away: int = 0) -> tuple[bytes, str]:
         """The text that a scrape gets, with its content type."""
         self._active.set(snapshot.active)
         self._reserved.set(snapshot.reserved)
@@ -154,6 +168,7 @@ class RuntimeMetrics:
         self._jobs.set(snapshot.queue_length)
         self._outbox.set(outbox_waiting)
         self._tasks.set(tasks)
+        self._away.set(away)
         for state in RuntimeState:
             self._state.labels(state.value).set(1 if state is snapshot.state else 0)
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

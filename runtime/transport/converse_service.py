@@ -8,7 +8,6 @@ from typing import Final, NoReturn, TypeAlias, cast
 
 import anyio
 import grpc
-from google.protobuf.message import DecodeError
 from grpc import aio
 
 from protos.switchboard.v1 import voice_pb2 as pb
@@ -27,11 +26,15 @@ from runtime.primitives.load_snapshot import LoadSnapshot
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import DuplicateSession, UnknownTicket
 from runtime.transport.place import DirectForbidden, PlaceRefused, Places, SessionsDiffer
+from runtime.transport.resumable_link import ResumableLink
+from runtime.transport.resumable_wires import GrpcWire, read_request
+from runtime.transport.resume_desk import ResumeDesk, ResumeRefused
 from runtime.transport.ticket_check import Presented
 from runtime.wire.close_codes import GRPC_STATUS_BY_END, GRPC_STATUS_BY_REFUSAL
 from runtime.wire.headers import (
     ORCA_TRAILER,
     REFUSAL_REASON_HEADER,
+    RESUME_HEADER,
     RETRY_AFTER_MS_HEADER,
     SESSION_HEADER,
     TENANT_HEADER,
@@ -44,15 +47,19 @@ __all__ = ["ConverseService"]
 _Context: TypeAlias = aio.ServicerContext[pb.ConverseRequest, pb.ConverseResponse]
 _SETTLING_S: Final = 2.0
 _TRY_S: Final = 0.01
+_NAMES: Final = {"config": "configuration", "resume": "resume"}
 _PEER: Final = re.compile(r"ipv[46]:(.*):\d+")
 
 
 class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
     """One handler a call. A bare end of stream is no goodbye: half-close, cancel and a lost peer look alike to a reader."""
 
-    def __init__(self, calls: Calls, places: Places, first_message_s: float, snapshot: Callable[[], LoadSnapshot]) -> None:
+    def __init__(
+        self, calls: Calls, places: Places, desk: ResumeDesk, first_message_s: float, snapshot: Callable[[], LoadSnapshot]
+    ) -> None:
         self._calls = calls
         self._places = places
+        self._desk = desk
         self._first_message_s = first_message_s
         self._snapshot = snapshot
 
@@ -61,9 +68,15 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
         request_iterator: object,  # noqa: ARG002  # read() is used instead: a generator must not yield inside a task group
         context: _Context,
     ) -> None:
-        config = await self._configuration(context)
         metadata = {str(key): str(value) for key, value in context.invocation_metadata() or ()}
+        first = await self._first(context, "resume" if metadata.get(RESUME_HEADER) else "config")
+        if metadata.get(RESUME_HEADER):
+            await self._resume(context, metadata, first.received)
+            return
+        config = first.config
         try:
+            if config.resumable and first.ordinal != 1:
+                raise BrokenContract(f"ordinal is {first.ordinal}; a resumable session's messages are numbered from config's 1")
             settings = settings_from(config, self._calls.default_agent)
             leg = self._places.take(_presented(metadata, config), agent=settings.agent, peer_host=_host(context.peer()))
         except BrokenContract as error:
@@ -80,30 +93,57 @@ class ConverseService(voice_pb2_grpc.VoiceAgentServicer):
         except BaseException:
             self._calls.abandon(leg)
             raise
+        if config.resumable and self._desk.is_open:
+            wire = GrpcWire(context)
+            await self._over(context, wire, await self._desk.begin(leg, settings, wire))
+            return
         link = _GrpcLink(context, settings)
         reason = await self._calls.serve(leg, settings, link)
         assert reason is not None, "a call without a keeper goes nowhere"
         await link.settle(reason)
+        await self._status(context, reason, link.fault)
+
+    async def _resume(self, context: _Context, metadata: Mapping[str, str], received: int) -> None:
+        try:
+            shown = Presented(metadata[RESUME_HEADER], metadata.get(SESSION_HEADER, ""), metadata.get(TENANT_HEADER, ""))
+            held = self._desk.check(shown)
+        except VoiceError as error:
+            await _refuse(context, error)
+        await context.send_initial_metadata(())
+        wire = GrpcWire(context)
+        try:
+            link = await self._desk.take_up(held, wire, received)
+        except BrokenContract as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        await self._over(context, wire, link)
+
+    async def _over(self, context: _Context, wire: GrpcWire, link: ResumableLink) -> None:
+        """This connection of a resumable session is done with."""
+        if link.over is None or wire.is_stuck:
+            await context.abort(grpc.StatusCode.ABORTED, "the session goes on over another connection, or waits for one")
+        await self._status(context, link.over, link.fault)
+
+    async def _status(self, context: _Context, reason: EndReason, fault: str) -> None:
         trailers = ((ORCA_TRAILER, orca_report(self._snapshot()).SerializeToString()),)
         context.set_trailing_metadata(trailers)
         status = GRPC_STATUS_BY_END[reason]
         if status != "OK":
             try:
-                await context.abort(grpc.StatusCode[status], link.fault or reason.value, trailers)
+                await context.abort(grpc.StatusCode[status], fault or reason.value, trailers)
             except aio.InternalError:
                 return  # a write that the caller never reads is in the way of the status: it gets none until it hangs up
 
-    async def _configuration(self, context: _Context) -> pb.SessionConfig:
+    async def _first(self, context: _Context, kind: str) -> pb.ConverseRequest:
         try:
             with anyio.fail_after(self._first_message_s):
-                first = await _read(context)
+                first = await read_request(context)
         except BrokenContract as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except TimeoutError:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no configuration came; it is the first message")
-        if first is None or first.WhichOneof("payload") != "config":
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message has no config")
-        return first.config
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"no {_NAMES[kind]} came; it is the first message")
+        if first is None or first.WhichOneof("payload") != kind:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"the first message has no {kind}")
+        return first
 
 
 class _GrpcLink:
@@ -130,7 +170,7 @@ class _GrpcLink:
             event, self._next = self._next, None
             return event
         try:
-            request = await _read(self._context)
+            request = await read_request(self._context)
             if request is None:
                 if self._input_has_ended:
                     return Goodbye(after_reply=True)
@@ -168,18 +208,6 @@ class _GrpcLink:
                     await anyio.sleep(_TRY_S)
 
 
-async def _read(context: _Context) -> pb.ConverseRequest | None:
-    """The next message; None at the end of the stream, whatever ended it (the stubs do not know grpc's EOF mark).
-
-    Raises BrokenContract for bytes that are no message.
-    """
-    try:
-        received: object = await context.read()
-    except DecodeError:
-        raise BrokenContract("the bytes are no ConverseRequest; expected a protobuf message of switchboard.v1") from None
-    return received if isinstance(received, pb.ConverseRequest) else None
-
-
 def _presented(metadata: Mapping[str, str], config: pb.SessionConfig) -> Presented:
     """Raises SessionsDiffer."""
     named = metadata.get(SESSION_HEADER, "")
@@ -195,7 +223,7 @@ async def _refuse(context: _Context, error: VoiceError) -> NoReturn:
             await context.abort(grpc.StatusCode[GRPC_STATUS_BY_REFUSAL[error.reason]], str(error), trailers)
         case DuplicateSession():
             await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error), ((REFUSAL_REASON_HEADER, error.code),))
-        case DirectForbidden() | UnknownTicket() | TicketRefused():
+        case DirectForbidden() | UnknownTicket() | TicketRefused() | ResumeRefused():
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error), ((REFUSAL_REASON_HEADER, error.code),))
     code = grpc.StatusCode.INVALID_ARGUMENT if error.fault is Fault.PEER else grpc.StatusCode.INTERNAL
     await context.abort(code, str(error), ((REFUSAL_REASON_HEADER, error.code),))

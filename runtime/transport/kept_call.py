@@ -23,7 +23,7 @@ from runtime.transport.asides import ASIDES_KEY, Asides
 from runtime.transport.relay_intents import RelayIntents
 from runtime.transport.websocket_link import WebSocketLink, WireMessage
 
-__all__ = ["KeptCall", "adopted", "kept_call"]
+__all__ = ["KeptCall", "adopted", "is_kept", "kept_call"]
 
 _RESTORE_S: Final = 5.0
 """How long the relay may take for the state and the messages that belong to it."""
@@ -111,6 +111,11 @@ class KeptCall:
 def _refuse(asides: Asides, log: FilteringBoundLogger, problem: str) -> None:
     log.warning("session not restored", problem=problem)
     asides.say(pb.RuntimeAside(not_restored=pb.NotRestored(problem=problem)))
+
+
+def is_kept(websocket: WebSocket, leg: Leg) -> bool:
+    """A relay holds this caller's connection, and goes on with the call when we are gone."""
+    return leg.is_relayed and websocket.scope["state"].get(ASIDES_KEY) is not None
 
 
 def kept_call(websocket: WebSocket, leg: Leg, link: WebSocketLink, log: FilteringBoundLogger) -> KeptCall | None:

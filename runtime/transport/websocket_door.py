@@ -27,7 +27,7 @@ from runtime.wire.close_codes import HTTP_STATUS_BY_REFUSAL, WEBSOCKET_CLOSE_BY_
 from runtime.wire.headers import RUNTIME_HEADER, SESSION_HEADER, TENANT_HEADER, TICKET_HEADER
 from runtime.wire.signed_tickets import TicketRefused
 
-__all__ = ["ABORT_KEY", "WebSocketDoor", "deny", "hang_up"]
+__all__ = ["ABORT_KEY", "WebSocketDoor", "deny", "hang_up", "presented"]
 
 T = TypeVar("T")
 
@@ -63,20 +63,25 @@ class WebSocketDoor:
         """The caller's place. None: it was refused."""
         try:
             peer_host = websocket.client.host if websocket.client else ""
-            return self._places.take(_presented(websocket), agent=agent, peer_host=peer_host)
+            return self._places.take(presented(websocket), agent=agent, peer_host=peer_host)
         except VoiceError as error:
             await _refuse(websocket, error)
             return None
 
-    async def accept(self, websocket: WebSocket, leg: Leg, subprotocols: Sequence[str]) -> None:
-        """Completes the upgrade with the first of `subprotocols` that the client offers, or none: another may be a key."""
+    async def accept(self, websocket: WebSocket, leg: Leg | None, subprotocols: Sequence[str], session_id: str = "") -> None:
+        """Completes the upgrade with the first of `subprotocols` that the client offers, or none: another may be a key.
+
+        Without a leg of its own, it is a connection more of the session.
+        """
+        session_id = session_id if leg is None else leg.session_id
         offered = websocket.scope["subprotocols"]
         subprotocol = next((name for name in subprotocols if name in offered), None)
-        headers = [(SESSION_HEADER.encode(), leg.session_id.encode()), (RUNTIME_HEADER.encode(), self._runtime_id.encode())]
+        headers = [(SESSION_HEADER.encode(), session_id.encode()), (RUNTIME_HEADER.encode(), self._runtime_id.encode())]
         try:
             await websocket.accept(subprotocol, headers)
         except BaseException:
-            self._calls.abandon(leg)
+            if leg is not None:
+                self._calls.abandon(leg)
             raise
 
     async def serve(self, websocket: WebSocket, leg: Leg, settings: SessionSettings, link: WebSocketLink) -> None:
@@ -121,7 +126,7 @@ class WebSocketDoor:
         return None
 
 
-def _presented(websocket: WebSocket) -> Presented:
+def presented(websocket: WebSocket) -> Presented:
     """Raises SessionsDiffer. Of two tickets the header's counts: a relay's stands there, and its caller wrote the query."""
     headers, query = websocket.headers, websocket.query_params
     session_ids = {*headers.getlist(SESSION_HEADER), *query.getlist("session_id")} - {""}

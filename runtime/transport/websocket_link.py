@@ -18,7 +18,7 @@ from runtime.dialogue.caller_events import AppendAudio, CallerEvent
 from runtime.primitives.reasons import EndReason
 from runtime.wire.close_codes import SLOW_CALLER_CLOSE
 
-__all__ = ["WebSocketLink", "WireMessage", "audio_among"]
+__all__ = ["WebSocketLink", "WireMessage", "audio_among", "reason_of"]
 
 WireMessage: TypeAlias = str | bytes
 _GOODBYE_CODES: Final = frozenset({1000, 1001})
@@ -127,7 +127,7 @@ class WebSocketLink(ABC):
     async def _message(self) -> WireMessage:
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
-            raise LinkClosed(_reason(message))
+            raise LinkClosed(reason_of(message))
         text = message.get("text")
         return cast(WireMessage, text if text is not None else message["bytes"])
 
@@ -137,7 +137,7 @@ def audio_among(events: Sequence[CallerEvent]) -> bytes | None:
     return next((event.pcm for event in events if isinstance(event, AppendAudio)), None)
 
 
-def _reason(disconnect: AsgiMessage) -> EndReason:
+def reason_of(disconnect: AsgiMessage) -> EndReason:
     """A close frame with a normal code or none is a goodbye; a broken protocol was closed by our side; a relay may have cut off a
     caller who did not read; else it is a loss.
 

@@ -9,6 +9,7 @@ __all__ = [
     "ORCA_TRAILER",
     "REFUSAL_BIN_TRAILER",
     "REFUSAL_REASON_HEADER",
+    "RESUME_HEADER",
     "RETRY_AFTER_MS_HEADER",
     "RUNTIME_HEADER",
     "SESSION_HEADER",
@@ -20,6 +21,8 @@ TICKET_HEADER: Final = "x-switchboard-ticket"
 """A one-use place at a runtime, from `Reserve` or from an assignment."""
 SESSION_HEADER: Final = "x-switchboard-session"
 """The session id. To us: the caller's wish; from us: the id in force."""
+RESUME_HEADER: Final = "x-switchboard-resume"
+"""A client's token for the session whose connection it lost."""
 TENANT_HEADER: Final = "x-switchboard-tenant"
 """Whose session it is. Believed: who asks for keys of its callers stands in front of us, and sets or removes it."""
 EPOCH_HEADER: Final = "x-switchboard-epoch"

@@ -131,6 +131,7 @@ class SessionConfig(_message.Message):
     TOOLS_FIELD_NUMBER: _builtins.int
     TEXT_ONLY_FIELD_NUMBER: _builtins.int
     PARTIAL_TRANSCRIPTS_FIELD_NUMBER: _builtins.int
+    RESUMABLE_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """Caller's name for the session, 1-128 characters of [A-Za-z0-9_.:-]; empty: the server makes one."""
     agent: _builtins.str
@@ -141,6 +142,8 @@ class SessionConfig(_message.Message):
     """Replies come as text alone."""
     partial_transcripts: _builtins.bool
     """Transcripts of a turn are told before it is over, where there is time to make them."""
+    resumable: _builtins.bool
+    """The client numbers its messages, acknowledges ours and may come back after it lost its connection: see `Resume`."""
     @_builtins.property
     def input_format(self) -> Global___AudioFormat:
         """Required. A chunk in another format is refused with INVALID_ARGUMENT, never converted by guess."""
@@ -174,10 +177,11 @@ class SessionConfig(_message.Message):
         tools: _abc.Iterable[Global___ClientTool] | None = ...,
         text_only: _builtins.bool = ...,
         partial_transcripts: _builtins.bool = ...,
+        resumable: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["input_format", b"input_format", "output_format", b"output_format", "turn_detection", b"turn_detection"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "input_format", b"input_format", "instructions", b"instructions", "metadata", b"metadata", "output_format", b"output_format", "partial_transcripts", b"partial_transcripts", "session_id", b"session_id", "text_only", b"text_only", "tools", b"tools", "turn_detection", b"turn_detection"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "input_format", b"input_format", "instructions", b"instructions", "metadata", b"metadata", "output_format", b"output_format", "partial_transcripts", b"partial_transcripts", "resumable", b"resumable", "session_id", b"session_id", "text_only", b"text_only", "tools", b"tools", "turn_detection", b"turn_detection"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -395,12 +399,16 @@ class ConverseRequest(_message.Message):
     RESPOND_FIELD_NUMBER: _builtins.int
     TOOL_OUTPUT_FIELD_NUMBER: _builtins.int
     DTMF_FIELD_NUMBER: _builtins.int
+    RESUME_FIELD_NUMBER: _builtins.int
+    RECEIVED_FIELD_NUMBER: _builtins.int
     ordinal: _builtins.int
     """1, 2, 3 ... over the whole session, never reused, kept across legs. 0: the transport's own order counts."""
     text: _builtins.str
     """A typed turn, at most 16 KiB of UTF-8."""
     dtmf: _builtins.str
     """A key of the caller's telephone: one of 0-9 * # A-D."""
+    received: _builtins.int
+    """Ordinal of the last of our messages that the client has, all before it included; what it has is not said again. 0: none."""
     @_builtins.property
     def config(self) -> Global___SessionConfig: ...
     @_builtins.property
@@ -431,6 +439,10 @@ class ConverseRequest(_message.Message):
     def tool_output(self) -> Global___ToolOutput:
         """Answers a `ToolRequest`."""
 
+    @_builtins.property
+    def resume(self) -> Global___Resume:
+        """In place of `config`, on a new connection."""
+
     def __init__(
         self,
         *,
@@ -447,16 +459,38 @@ class ConverseRequest(_message.Message):
         respond: Global___Respond | None = ...,
         tool_output: Global___ToolOutput | None = ...,
         dtmf: _builtins.str = ...,
+        resume: Global___Resume | None = ...,
+        received: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "clear", b"clear", "commit", b"commit", "config", b"config", "dtmf", b"dtmf", "end", b"end", "end_of_input", b"end_of_input", "heard", b"heard", "interrupt", b"interrupt", "payload", b"payload", "respond", b"respond", "text", b"text", "tool_output", b"tool_output"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "clear", b"clear", "commit", b"commit", "config", b"config", "dtmf", b"dtmf", "end", b"end", "end_of_input", b"end_of_input", "heard", b"heard", "interrupt", b"interrupt", "payload", b"payload", "respond", b"respond", "resume", b"resume", "text", b"text", "tool_output", b"tool_output"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "clear", b"clear", "commit", b"commit", "config", b"config", "dtmf", b"dtmf", "end", b"end", "end_of_input", b"end_of_input", "heard", b"heard", "interrupt", b"interrupt", "ordinal", b"ordinal", "payload", b"payload", "respond", b"respond", "text", b"text", "tool_output", b"tool_output"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audio", b"audio", "clear", b"clear", "commit", b"commit", "config", b"config", "dtmf", b"dtmf", "end", b"end", "end_of_input", b"end_of_input", "heard", b"heard", "interrupt", b"interrupt", "ordinal", b"ordinal", "payload", b"payload", "received", b"received", "respond", b"respond", "resume", b"resume", "text", b"text", "tool_output", b"tool_output"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["config", "audio", "end_of_input", "end", "text", "interrupt", "heard", "commit", "clear", "respond", "tool_output", "dtmf"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["config", "audio", "end_of_input", "end", "text", "interrupt", "heard", "commit", "clear", "respond", "tool_output", "dtmf", "resume"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
 Global___ConverseRequest: _TypeAlias = ConverseRequest  # noqa: Y015
+
+@_typing.final
+class Resume(_message.Message):
+    """The first message of a connection that goes on with a session whose connection was lost. Its token is in the upgrade or the
+    metadata. `received` says what the client has. It is answered by `session_resumed`, whose `received` says which of the client's
+    messages came; the client says those above it again, in order, under their own ordinals. This message has none.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Resume: _TypeAlias = Resume  # noqa: Y015
 
 @_typing.final
 class Interrupt(_message.Message):
@@ -555,12 +589,15 @@ class SessionStarted(_message.Message):
     INPUT_FORMAT_FIELD_NUMBER: _builtins.int
     OUTPUT_FORMAT_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
+    RESUME_WITHIN_MS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     epoch: _builtins.int
     """The leg: grows by one at every move."""
     runtime_id: _builtins.str
     resume_token: _builtins.str
     """Presents the same session again after a lost connection; empty until resumption is offered."""
+    resume_within_ms: _builtins.int
+    """How long the session waits for a client that lost its connection; 0: not at all."""
     @_builtins.property
     def input_format(self) -> Global___AudioFormat: ...
     @_builtins.property
@@ -574,14 +611,40 @@ class SessionStarted(_message.Message):
         input_format: Global___AudioFormat | None = ...,
         output_format: Global___AudioFormat | None = ...,
         resume_token: _builtins.str = ...,
+        resume_within_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["input_format", b"input_format", "output_format", b"output_format"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "input_format", b"input_format", "output_format", b"output_format", "resume_token", b"resume_token", "runtime_id", b"runtime_id", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "input_format", b"input_format", "output_format", b"output_format", "resume_token", b"resume_token", "resume_within_ms", b"resume_within_ms", "runtime_id", b"runtime_id", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SessionStarted: _TypeAlias = SessionStarted  # noqa: Y015
+
+@_typing.final
+class SessionResumed(_message.Message):
+    """What a resumed connection begins with, before the messages that the client has not had. It has no ordinal."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESUME_TOKEN_FIELD_NUMBER: _builtins.int
+    RESUME_WITHIN_MS_FIELD_NUMBER: _builtins.int
+    resume_token: _builtins.str
+    """For the next time; the one that was presented is void once anything follows on this connection."""
+    resume_within_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        resume_token: _builtins.str = ...,
+        resume_within_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["resume_token", b"resume_token", "resume_within_ms", b"resume_within_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SessionResumed: _TypeAlias = SessionResumed  # noqa: Y015
 
 @_typing.final
 class SpeechStarted(_message.Message):
@@ -965,12 +1028,16 @@ class ConverseResponse(_message.Message):
     RESUMED_FIELD_NUMBER: _builtins.int
     WITHDRAWN_FIELD_NUMBER: _builtins.int
     TRANSFER_FIELD_NUMBER: _builtins.int
+    SESSION_RESUMED_FIELD_NUMBER: _builtins.int
+    RECEIVED_FIELD_NUMBER: _builtins.int
     ordinal: _builtins.int
     """1, 2, 3 ... over the whole session, never reused, kept across legs."""
     generation: _builtins.int
     """The reply that this message belongs to; grows by one at every reply, 0 outside of replies. Audio of a generation that was
     flushed never follows the flush.
     """
+    received: _builtins.int
+    """To resumable clients: ordinal of the last of their messages that came. A message without a payload says that alone."""
     @_builtins.property
     def started(self) -> Global___SessionStarted: ...
     @_builtins.property
@@ -1007,6 +1074,8 @@ class ConverseResponse(_message.Message):
     def withdrawn(self) -> Global___InputWithdrawn: ...
     @_builtins.property
     def transfer(self) -> Global___Transfer: ...
+    @_builtins.property
+    def session_resumed(self) -> Global___SessionResumed: ...
     def __init__(
         self,
         *,
@@ -1030,12 +1099,14 @@ class ConverseResponse(_message.Message):
         resumed: Global___OutputResumed | None = ...,
         withdrawn: Global___InputWithdrawn | None = ...,
         transfer: Global___Transfer | None = ...,
+        session_resumed: Global___SessionResumed | None = ...,
+        received: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "error", b"error", "flush", b"flush", "held", b"held", "payload", b"payload", "reply_audio", b"reply_audio", "reply_done", b"reply_done", "reply_started", b"reply_started", "reply_text", b"reply_text", "resumed", b"resumed", "speech_started", b"speech_started", "speech_stopped", b"speech_stopped", "started", b"started", "tool_call", b"tool_call", "tool_request", b"tool_request", "tool_result", b"tool_result", "transcript", b"transcript", "transfer", b"transfer", "withdrawn", b"withdrawn"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "error", b"error", "flush", b"flush", "held", b"held", "payload", b"payload", "reply_audio", b"reply_audio", "reply_done", b"reply_done", "reply_started", b"reply_started", "reply_text", b"reply_text", "resumed", b"resumed", "session_resumed", b"session_resumed", "speech_started", b"speech_started", "speech_stopped", b"speech_stopped", "started", b"started", "tool_call", b"tool_call", "tool_request", b"tool_request", "tool_result", b"tool_result", "transcript", b"transcript", "transfer", b"transfer", "withdrawn", b"withdrawn"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "error", b"error", "flush", b"flush", "generation", b"generation", "held", b"held", "ordinal", b"ordinal", "payload", b"payload", "reply_audio", b"reply_audio", "reply_done", b"reply_done", "reply_started", b"reply_started", "reply_text", b"reply_text", "resumed", b"resumed", "speech_started", b"speech_started", "speech_stopped", b"speech_stopped", "started", b"started", "tool_call", b"tool_call", "tool_request", b"tool_request", "tool_result", b"tool_result", "transcript", b"transcript", "transfer", b"transfer", "withdrawn", b"withdrawn"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "error", b"error", "flush", b"flush", "generation", b"generation", "held", b"held", "ordinal", b"ordinal", "payload", b"payload", "received", b"received", "reply_audio", b"reply_audio", "reply_done", b"reply_done", "reply_started", b"reply_started", "reply_text", b"reply_text", "resumed", b"resumed", "session_resumed", b"session_resumed", "speech_started", b"speech_started", "speech_stopped", b"speech_stopped", "started", b"started", "tool_call", b"tool_call", "tool_request", b"tool_request", "tool_result", b"tool_result", "transcript", b"transcript", "transfer", b"transfer", "withdrawn", b"withdrawn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["started", "speech_started", "speech_stopped", "transcript", "reply_started", "reply_text", "reply_audio", "tool_call", "tool_result", "flush", "reply_done", "error", "ended", "tool_request", "held", "resumed", "withdrawn", "transfer"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["started", "speech_started", "speech_stopped", "transcript", "reply_started", "reply_text", "reply_audio", "tool_call", "tool_result", "flush", "reply_done", "error", "ended", "tool_request", "held", "resumed", "withdrawn", "transfer", "session_resumed"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
