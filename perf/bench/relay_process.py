@@ -45,10 +45,11 @@ class FixedPlacer:
         addresses = (facts.websocket_address, facts.grpc_address)
         return Placement(request, "bench", 1, *addresses, "ticket", 2000, "fixed", False, self._seat, self._number)
 
-    def hold(self, _session_id: str) -> None:
+    def hold(self, session_id: str, epoch: int) -> None:
         pass
 
-    let_go = hold
+    def let_go(self, session_id: str) -> None:
+        pass
 
     def fail(self, _placement: Placement, detail: str) -> Exception:
         return ConnectionError(detail)
