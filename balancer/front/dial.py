@@ -9,7 +9,7 @@ from typing import cast
 import anyio
 
 from balancer.fleet.registration import parse_address
-from balancer.front.upgrade import Upgrade, accept_of, upstream_request
+from balancer.front.upgrade import Upgrade, upstream_request
 from balancer.front.upgrade_answer import BadAnswer, read_answer
 from balancer.placement.placement import Placement
 from runtime.wire.asides import ASIDE_EXTENSION
@@ -63,7 +63,7 @@ class _Handshake(asyncio.Protocol):
             self._fail(f"the upgrade was answered with HTTP {answer.status}")
             return
         agreed = answer.headers.get(b"sec-websocket-extensions")
-        if answer.headers.get(b"sec-websocket-accept") != accept_of(self._upgrade.key) or agreed not in (None, _EXTENSION):
+        if answer.headers.get(b"sec-websocket-accept") != self._upgrade.accept or agreed not in (None, _EXTENSION):
             self._fail("the answer to the upgrade is not valid")
             return
         assert self._transport is not None

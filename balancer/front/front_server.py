@@ -105,10 +105,6 @@ class FrontServer:
         self._bad_requests += 1
 
     def caller_came(self, caller: HttpCaller) -> None:
-        connection = caller.transport.get_extra_info("socket")
-        if connection is not None:
-            with contextlib.suppress(OSError):  # the caller may be gone again
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._callers.add(caller)
         connections = len(self._callers) + len(self.calls)
         caller.is_over_limit = connections > self._rule.max_connections
@@ -175,7 +171,7 @@ class FrontServer:
             try:
                 upgrade = check_upgrade(request.head)
                 needs = needs_from_query(
-                    upgrade.query, upgrade.session_header, self._new_session_id, request.path, upgrade.headers
+                    upgrade.query, upgrade.session_header, self._new_session_id, request.path, request.head.fields
                 )
                 placement, runtime = await self._reach(upgrade, await self._placer.place(needs, Door.RELAY))
             except HttpError as error:

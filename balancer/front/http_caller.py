@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 import anyio
-import h11
 
 from balancer.front.head_check import head_fault
+from balancer.front.request_head import BadHead, RequestHead, can_begin, read_head
 from balancer.front.responses import HttpError, error_response
 
 __all__ = ["MAX_BODY_BYTES", "MAX_HEAD_BYTES", "CallerOwner", "HttpCaller", "WholeRequest"]
@@ -21,16 +21,16 @@ _MAX_EARLY_BYTES: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class WholeRequest:
-    head: h11.Request
+    head: RequestHead
     body: bytes
 
     @property
     def wants_upgrade(self) -> bool:
-        return any(name == b"upgrade" for name, _ in self.head.headers)
+        return b"upgrade" in self.head.values
 
     @property
     def path(self) -> str:
-        return bytes(self.head.target).partition(b"?")[0].decode("ascii")
+        return self.head.target.partition(b"?")[0].decode("ascii")
 
 
 class CallerOwner(Protocol):
@@ -52,13 +52,26 @@ class CallerOwner(Protocol):
 class HttpCaller(asyncio.Protocol):
     """One request a connection. Nothing is read twice, and after the answer nothing is read at all."""
 
+    __slots__ = (
+        "_early",
+        "_head",
+        "_owner",
+        "_received",
+        "answered_ns",
+        "began_ns",
+        "is_answered",
+        "is_over_limit",
+        "is_whole",
+        "scope",
+        "transport",
+    )
+
     def __init__(self, owner: CallerOwner) -> None:
         self._owner = owner
-        self._parser = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
-        self._received = bytearray()  # until the head is whole
-        self._head: h11.Request | None = None
-        self._body = bytearray()
-        self._early = bytearray()
+        self._received = b""
+        """Of the head, until that is whole; then of the body."""
+        self._head: RequestHead | None = None
+        self._early = b""
         self.transport: asyncio.Transport
         self.began_ns = owner.now_ns()
         self.is_over_limit = False
@@ -81,19 +94,13 @@ class HttpCaller(asyncio.Protocol):
             if len(self._early) > _MAX_EARLY_BYTES:
                 self.transport.pause_reading()
             return
-        if self._head is None:
-            seen = len(self._received)
-            self._received += data
-            fault = head_fault(self._received, seen)
-            if fault:
-                self.refuse(HttpError(400, "bad_request", fault))
-                return
-        try:
-            self._parser.receive_data(data)
-            self._read()
-        except h11.RemoteProtocolError as error:
-            status = error.error_status_hint if error.error_status_hint in (400, 431, 501) else 400
-            self.refuse(HttpError(status, "bad_request", "the request is not valid HTTP/1.1"))
+        self._received += data
+        head = self._head or self._read_head(len(self._received) - len(data))
+        if head is not None and len(self._received) >= head.body_bytes:
+            self.is_whole = True
+            body, self._early = self._received[: head.body_bytes], self._received[head.body_bytes :]
+            self._received = b""
+            self._owner.caller_asked(self, WholeRequest(head, body))
 
     def eof_received(self) -> bool:
         # A caller that half-closes before its answer still gets a plain answer; an upgrade is pointless then.
@@ -110,8 +117,7 @@ class HttpCaller(asyncio.Protocol):
 
     def take_early(self) -> bytes:
         """What came behind the request's head. The reading goes on."""
-        early = bytes(self._early)
-        self._early.clear()
+        early, self._early = self._early, b""
         self.transport.resume_reading()
         return early
 
@@ -124,45 +130,41 @@ class HttpCaller(asyncio.Protocol):
         if not self.is_answered:
             self.is_answered = True
             self.answered_ns = self._owner.now_ns()
-            self._body.clear()
-            self._early.clear()
+            self._received = self._early = b""
             if not self.transport.is_closing():
                 self.transport.write(response)
                 self.transport.close()
 
-    def _read(self) -> None:
-        while True:
-            event = self._parser.next_event()
-            if isinstance(event, h11.Request):
-                self._head = event
-                is_long = self._received.find(b"\r\n\r\n") > MAX_HEAD_BYTES  # h11 bounds only a head that is not whole
-                self._received.clear()
-                if is_long:
-                    self.refuse(HttpError(431, "bad_request", f"the head is above {MAX_HEAD_BYTES} bytes"))
-                    return
-                self._check_framing(event)
-                if self.is_answered:
-                    return
-            elif isinstance(event, h11.Data):
-                self._body += event.data
-                if len(self._body) > MAX_BODY_BYTES:
-                    self.refuse(HttpError(413, "body_too_large", f"the body is above {MAX_BODY_BYTES} bytes"))
-                    return
-            elif isinstance(event, h11.EndOfMessage):
-                break
-            else:  # NEED_DATA, PAUSED, ConnectionClosed
-                return
-        assert self._head is not None
-        self.is_whole = True
-        self._early += self._parser.trailing_data[0]
-        self._owner.caller_asked(self, WholeRequest(self._head, bytes(self._body)))
-
-    def _check_framing(self, head: h11.Request) -> None:
-        """Whatever two servers could read differently is refused before anything else is looked at."""
-        names = [name for name, _ in head.headers]
-        if b"transfer-encoding" in names:
+    def _read_head(self, seen: int) -> RequestHead | None:
+        """None: it is not whole, or was refused. What comes behind it stays in `_received`, of which `seen` bytes are not new."""
+        received = self._received
+        end = received.find(b"\r\n\r\n", max(0, seen - 3)) + 4
+        if end < 4:
+            fault = head_fault(received, seen)
+            if not fault and not can_begin(received[0]):
+                fault = "the request is not valid HTTP/1.1"
+            if fault:
+                self.refuse(HttpError(400, "bad_request", fault))
+            elif len(received) > MAX_HEAD_BYTES:
+                self._refuse_long()
+            return None
+        if end > MAX_HEAD_BYTES:
+            self._refuse_long()
+            return None
+        try:
+            head = read_head(received[:end])
+        except BadHead as bad:
+            self.refuse(HttpError(400, "bad_request", head_fault(received, 0) or str(bad)))
+            return None
+        if b"transfer-encoding" in head.values:
             self.refuse(HttpError(501, "transfer_encoding", "send the body with Content-Length"))
-        elif names.count(b"host") > 1:
-            self.refuse(HttpError(400, "bad_request", "Host is given twice"))
-        elif b"expect" in names:
+        elif b"expect" in head.values:
             self.refuse(HttpError(417, "expectation_failed", "Expect is not supported"))
+        elif head.body_bytes > MAX_BODY_BYTES:
+            self.refuse(HttpError(413, "body_too_large", f"the body is above {MAX_BODY_BYTES} bytes"))
+        else:
+            self._head, self._received = head, received[end:]
+        return self._head
+
+    def _refuse_long(self) -> None:
+        self.refuse(HttpError(431, "bad_request", f"the head is above {MAX_HEAD_BYTES} bytes"))

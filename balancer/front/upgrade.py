@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import h11
-
+from balancer.front.request_head import RequestHead
 from balancer.front.responses import HttpError
 from balancer.placement.placement import Placement
 from runtime.wire.asides import ASIDE_EXTENSION
@@ -22,7 +22,7 @@ from runtime.wire.headers import EPOCH_HEADER, RUNTIME_HEADER, SESSION_HEADER, T
 __all__ = ["Upgrade", "accept_of", "check_upgrade", "switching_response", "upstream_request"]
 
 _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_SUBPROTOCOLS: Final = {"/v1/realtime": "realtime", "/v1/converse": "switchboard.v1"}
+_SUBPROTOCOLS: Final = {b"/v1/realtime": b"realtime", b"/v1/converse": b"switchboard.v1"}
 """What each wire may be called in the answer. Another offered token may be a key and is never echoed."""
 _ONCE: Final = (
     b"host", b"upgrade", b"sec-websocket-key", b"sec-websocket-version", b"origin", b"authorization", SESSION_HEADER.encode(),
@@ -32,16 +32,22 @@ _HOP_BY_HOP: Final = frozenset({
     b"transfer-encoding", b"upgrade",
 })  # fmt: skip
 _OURS: Final = frozenset(name.encode() for name in (TICKET_HEADER, SESSION_HEADER, EPOCH_HEADER, RUNTIME_HEADER))
+_OUR_LINES: Final = (
+    f"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Extensions: {ASIDE_EXTENSION}\r\n"
+    f"{TICKET_HEADER}: %b\r\n{SESSION_HEADER}: %b\r\n{EPOCH_HEADER}: %d\r\n\r\n"
+).encode()
+"""Of the request to a runtime, behind the caller's: ticket, session, epoch."""
 _NOT_PASSED: Final = _HOP_BY_HOP | _OURS | {b"sec-websocket-extensions", b"content-length"}
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """A caller's valid upgrade. `headers` are the end-to-end ones that pass unchanged."""
+    """A caller's valid upgrade. `passed`: the lines of its end-to-end headers, which pass unchanged, each with its CRLF.
+    `accept`: what a server that takes it answers to its key."""
 
     target: bytes
-    headers: tuple[tuple[bytes, bytes], ...]
-    key: bytes
+    passed: bytes
+    accept: bytes
     subprotocol: str | None
     session_header: str | None
 
@@ -59,22 +65,20 @@ def accept_of(key: bytes) -> bytes:
     return base64.b64encode(hashlib.sha1(key + _GUID).digest())
 
 
-def check_upgrade(request: h11.Request) -> Upgrade:
+def check_upgrade(request: RequestHead) -> Upgrade:
     """Raises HttpError: 400, 405 or 426."""
-    headers = list(request.headers)
-    values: dict[bytes, list[bytes]] = {}
-    for name, value in headers:
-        values.setdefault(name, []).append(value)
+    values = request.values
     if request.method != b"GET":
         raise HttpError(405, "method_not_allowed", "an upgrade is a GET", [("allow", "GET")])
-    if request.http_version != b"1.1":
+    if request.version != b"1.1":
         raise HttpError(400, "bad_upgrade", "an upgrade is HTTP/1.1")
     for name in _ONCE:
         if len(values.get(name, ())) > 1:
             raise HttpError(400, "bad_upgrade", f"{name.decode()} is given twice")
     if b"content-length" in values or b"transfer-encoding" in values:
         raise HttpError(400, "bad_upgrade", "an upgrade has no body")
-    if _words(values, b"upgrade") != ["websocket"] or "upgrade" not in _words(values, b"connection"):
+    listed = _words(values, b"connection")
+    if _words(values, b"upgrade") != [b"websocket"] or b"upgrade" not in listed:
         raise HttpError(426, "upgrade_required", "this address speaks WebSocket", [("upgrade", "websocket")])
     if values.get(b"sec-websocket-version") != [b"13"]:
         raise HttpError(426, "bad_version", "Sec-WebSocket-Version must be 13", [("sec-websocket-version", "13")])
@@ -85,17 +89,19 @@ def check_upgrade(request: h11.Request) -> Upgrade:
         is_key = False
     if not is_key:
         raise HttpError(400, "bad_upgrade", "Sec-WebSocket-Key is not 16 bytes of base64")
-    listed = {word.encode() for word in _words(values, b"connection")}
-    needed = sorted(name.decode() for name in listed if name == b"host" or name.startswith(b"sec-websocket-"))
+    needed = sorted(name.decode("latin-1") for name in listed if name == b"host" or name.startswith(b"sec-websocket-"))
     if needed:
         raise HttpError(400, "bad_upgrade", f"Connection lists {needed[0]}, which an upgrade needs end to end")
     session = values.get(SESSION_HEADER.encode())
-    wanted = _SUBPROTOCOLS.get(bytes(request.target).partition(b"?")[0].decode("ascii"))
+    wanted = _SUBPROTOCOLS.get(request.target.partition(b"?")[0])
+    stays = _NOT_PASSED.union(listed)
+    passed = [b"%b: %b\r\n" % field for field in request.fields if field[0].lower() not in stays]
+    is_offered = wanted is not None and wanted in _words(values, b"sec-websocket-protocol", lower=False)
     return Upgrade(
-        target=bytes(request.target),
-        headers=tuple((n, v) for n, v in request.headers.raw_items() if n.lower() not in _NOT_PASSED and n.lower() not in listed),
-        key=key,
-        subprotocol=wanted if wanted in _words(values, b"sec-websocket-protocol", lower=False) else None,
+        target=request.target,
+        passed=b"".join(passed),
+        accept=accept_of(key),
+        subprotocol=wanted.decode() if wanted is not None and is_offered else None,
         session_header=None if session is None else session[0].decode("latin-1"),
     )
 
@@ -103,16 +109,8 @@ def check_upgrade(request: h11.Request) -> Upgrade:
 def upstream_request(upgrade: Upgrade, placement: Placement) -> bytes:
     """The same request to the runtime, with the place it may take. Of extensions it is offered ours alone: the caller's cannot be
     kept across runtimes. Target and headers were checked when they were read, so none can bring a line of its own."""
-    ours = [
-        (b"Connection", b"Upgrade"),
-        (b"Upgrade", b"websocket"),
-        (b"Sec-WebSocket-Extensions", ASIDE_EXTENSION.encode()),
-        (TICKET_HEADER.encode(), placement.ticket.encode()),
-        (SESSION_HEADER.encode(), placement.session_id.encode()),
-        (EPOCH_HEADER.encode(), str(placement.epoch).encode()),
-    ]
-    lines = [b"GET %b HTTP/1.1" % upgrade.target, *(b"%b: %b" % header for header in (*upgrade.headers, *ours)), b"", b""]
-    return b"\r\n".join(lines)
+    ours = (placement.ticket.encode(), placement.session_id.encode(), placement.epoch)
+    return b"GET %b HTTP/1.1\r\n%b%b" % (upgrade.target, upgrade.passed, _OUR_LINES % ours)
 
 
 def switching_response(upgrade: Upgrade, placement: Placement) -> bytes:
@@ -121,7 +119,7 @@ def switching_response(upgrade: Upgrade, placement: Placement) -> bytes:
         "HTTP/1.1 101 Switching Protocols",
         "Upgrade: websocket",
         "Connection: Upgrade",
-        f"Sec-WebSocket-Accept: {accept_of(upgrade.key).decode()}",
+        f"Sec-WebSocket-Accept: {upgrade.accept.decode()}",
     ]
     if upgrade.subprotocol is not None:
         lines.append(f"Sec-WebSocket-Protocol: {upgrade.subprotocol}")
@@ -129,6 +127,6 @@ def switching_response(upgrade: Upgrade, placement: Placement) -> bytes:
     return "\r\n".join(lines).encode("ascii")
 
 
-def _words(values: dict[bytes, list[bytes]], name: bytes, lower: bool = True) -> list[str]:
-    text = b",".join(values.get(name, ())).decode("latin-1")
-    return [word.strip() for word in (text.lower() if lower else text).split(",") if word.strip()]
+def _words(values: Mapping[bytes, Sequence[bytes]], name: bytes, lower: bool = True) -> list[bytes]:
+    text = b",".join(values.get(name, ()))
+    return [word for part in (text.lower() if lower else text).split(b",") if (word := part.strip(b" \t"))]
