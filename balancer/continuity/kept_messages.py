@@ -30,23 +30,24 @@ class KeptMessages:
         "_most_age_ns",
         "_most_bytes",
         "_pieces",
+        "_taken_bytes",
         "dropped",
         "forgotten_upto",
         "is_frozen",
-        "size_bytes",
     )
 
     def __init__(self, most_bytes: int, most_age_ns: int) -> None:
         self._most_bytes = most_bytes
         self._most_age_ns = most_age_ns
-        self._pieces: deque[tuple[int, int, bytes]] = deque()
+        self._pieces: deque[tuple[int, int, bytes]] | None = None  # made when there is one: most calls of a quiet fleet keep none
         """(ordinal of the last message that it has a frame of, of the last one that ends in it or before, frames)."""
         self._first = 1
         """The message that the first byte of the first piece belongs to."""
         self._last = 0
-        self._marks: deque[tuple[int, int]] = deque()
+        self._marks: list[tuple[int, int]] = []
         """(time, last ordinal then), a second apart: how old a message is at least."""
-        self.size_bytes = 0
+        self._taken_bytes = 0
+        """Of the pieces, with what each takes beside its frames."""
         self.forgotten_upto = 0
         """Messages up to this ordinal are not here any more."""
         self.dropped = 0
@@ -59,8 +60,9 @@ class KeptMessages:
         return self._taken_bytes >= self._most_bytes
 
     @property
-    def _taken_bytes(self) -> int:
-        return self.size_bytes + _PIECE_BYTES * len(self._pieces)
+    def size_bytes(self) -> int:
+        """Of the frames alone."""
+        return self._taken_bytes - _PIECE_BYTES * len(self._pieces or ())
 
     def covers(self, ordinal: int) -> bool:
         """Whether every message from `ordinal` on is here."""
@@ -69,9 +71,11 @@ class KeptMessages:
     def add(self, frames: bytes, last: int, is_open: bool) -> None:
         """`frames`: whole frames, the next ones. `last`: the last message that is complete with them; `is_open`: they end within
         the one after it."""
+        if self._pieces is None:
+            self._pieces = deque()
         self._pieces.append((last + is_open, last, frames))
         self._last = last
-        self.size_bytes += len(frames)
+        self._taken_bytes += len(frames) + _PIECE_BYTES
         if self._taken_bytes > self._most_bytes and not self.is_frozen:
             while self._taken_bytes > self._most_bytes:
                 self._push_out()
@@ -93,7 +97,7 @@ class KeptMessages:
                     return
                 while self._pieces and self._pieces[0][1] <= marks[0][1]:
                     self._push_out()
-            marks.popleft()
+            del marks[0]
 
     def since(self, ordinal: int) -> bytes:
         """All frames of the messages from `ordinal` on, in order. Raises ValueError where some of them are gone."""
@@ -101,7 +105,7 @@ class KeptMessages:
             raise ValueError(f"ordinal is {ordinal}; allowed: above {self.forgotten_upto}, what is before is forgotten")
         parts = []
         begins = self._first
-        for upto, last, frames in self._pieces:
+        for upto, last, frames in self._pieces or ():
             if begins >= ordinal:
                 parts.append(frames)
             elif upto >= ordinal:
@@ -110,16 +114,18 @@ class KeptMessages:
         return b"".join(parts)
 
     def _push_out(self) -> None:
-        upto = self._pieces[0][0]
-        self._shift()
+        upto = self._shift()
         if upto > self.forgotten_upto:
             self.dropped += upto - self.forgotten_upto
             self.forgotten_upto = upto
 
-    def _shift(self) -> None:
-        _, last, frames = self._pieces.popleft()
-        self.size_bytes -= len(frames)
+    def _shift(self) -> int:
+        """Without the first piece; answers with the last message that it has a frame of."""
+        assert self._pieces, "there is one: it was looked at"
+        upto, last, frames = self._pieces.popleft()
+        self._taken_bytes -= len(frames) + _PIECE_BYTES
         self._first = last + 1
+        return upto
 
 
 def _without_messages(frames: bytes, count: int) -> bytes:

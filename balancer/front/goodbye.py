@@ -27,6 +27,8 @@ class ClosingCall(Protocol):
 class Goodbye:
     """One call's."""
 
+    __slots__ = ("_call", "by_ns")
+
     def __init__(self, call: ClosingCall) -> None:
         self._call = call
         self.by_ns: int | None = None

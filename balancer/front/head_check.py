@@ -1,7 +1,7 @@
 """Bytes in a request's head that two HTTP readers could take differently. Whoever sends them is refused, whatever they mean.
 
-h11 forgives some of what RFC 9112 lets a server forgive (sections 2.2, 5.2, 6.3). The public port does not: another server may
-stand in front of it.
+RFC 9112 lets a server forgive some of it (sections 2.2, 5.2, 6.3). The public port does not: another server may stand in front
+of it. `request_head.py` takes none of it either; here it is named, and refused before the head is whole.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ class TwoSided(Protocol):
 class LegSwitch:
     """One call's. Exactly one of `serve`, `hold` and `restore` says at any time where the caller's frames go."""
 
+    __slots__ = ("_call", "_given", "_leaving", "_mask_key", "_memory", "_told_before", "_told_ns", "is_served", "target")
+
     def __init__(self, call: TwoSided, memory: CallMemory, mask_key: Callable[[], bytes]) -> None:
         self._call = call
         self._memory = memory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from balancer.front.dial import RuntimeConnection
 from balancer.front.relay_leg import Leg
@@ -14,6 +15,9 @@ from balancer.placement.placement import Placement
 from balancer.routing.request import PlacementRequest
 
 __all__ = ["NextRuntime"]
+
+_NOBODY: Final[frozenset[tuple[str, int]]] = frozenset()
+"""One for all: an empty set of its own would be 216 bytes a call."""
 
 
 class NextRuntime:
@@ -52,9 +56,9 @@ class NextRuntime:
         self._epoch = request.epoch
         self._search: Search | None = None
         self._losses = 0
-        self._lost: set[tuple[str, int]] = set()
+        self._lost = _NOBODY
         """Runtime lives that have lost the call since its last checkpoint."""
-        self._failed: set[tuple[str, int]] = set()
+        self._failed = _NOBODY
         """Those that could not take it, until nobody else is left."""
 
     @property
@@ -65,15 +69,15 @@ class NextRuntime:
     def lost(self, leg: Leg) -> None:
         """The runtime of `leg` has lost the call."""
         self._losses += 1
-        self._lost.add((leg.runtime_id, leg.incarnation))
+        self._lost |= {(leg.runtime_id, leg.incarnation)}
 
     def came_on(self) -> None:
         """A checkpoint came: who was lost before it was not lost to what the caller says now."""
         self._losses = 0
-        self._lost.clear()
+        self._lost = _NOBODY
 
     def could_not_take(self, leg: Leg) -> None:
-        self._failed.add((leg.runtime_id, leg.incarnation))
+        self._failed |= {(leg.runtime_id, leg.incarnation)}
 
     def seek(self, *, serving: Leg | None, is_planned: bool, is_adoption: bool, only_at: str = "") -> None:
         """`serving`: whose runtime must not get it, since it is there. `only_at`: the id of one that a planned move names."""
@@ -82,8 +86,8 @@ class NextRuntime:
             request=replace(self._request, is_adoption=is_adoption),
             upgrade=self._upgrade,
             only_runtime=only_at if is_planned else "",
-            never=frozenset() if serving is None else frozenset({(serving.runtime_id, serving.incarnation)}),
-            rather_not=frozenset(self._lost | self._failed),
+            never=_NOBODY if serving is None else frozenset({(serving.runtime_id, serving.incarnation)}),
+            rather_not=self._lost | self._failed,
             is_persistent=not is_planned,
             within_s=timeout_ms / 1000,
             next_epoch=self._next_epoch,
@@ -112,5 +116,5 @@ class NextRuntime:
 
     def _search_failed(self) -> None:
         self._search = None
-        self._failed.clear()
+        self._failed = _NOBODY
         self._not_found()

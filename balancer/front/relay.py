@@ -63,6 +63,8 @@ class RelayOwner(Protocol):
 class Relay:
     """`caller` and `runtime` are the two sides; the runtime's may be replaced by the succession."""
 
+    __slots__ = ("began_ns", "caller", "end", "goodbye", "owner", "rule", "runtime", "session_id", "succession")
+
     def __init__(self, owner: RelayOwner, rule: RelayRule, session_id: str, caller: asyncio.Transport) -> None:
         now_ns = owner.clock.now_ns()
         self.owner = owner
@@ -99,7 +101,7 @@ class Relay:
 
     @property
     def buffered_bytes(self) -> int:
-        legs = [leg for leg in (self.caller, self.runtime) if not leg.is_gone]
+        legs = (leg for leg in (self.caller, self.runtime) if not leg.is_gone)
         return sum(leg.borders.buffered_bytes + leg.transport.get_write_buffer_size() for leg in legs)
 
     @property
@@ -292,9 +294,6 @@ class Relay:
             match look_at(leg, other, self.rule, now_ns):
                 case LegState.PROBE:
                     self.write_control(leg, PING, b"")
-                case LegState.STALLED:
-                    self._dead(leg, RelayEnd.CALLER_STALLED)
-                    return
-                case LegState.DEAD:
-                    self._dead(leg, RelayEnd.CALLER_LOST)
+                case LegState.STALLED | LegState.DEAD as state:
+                    self._dead(leg, RelayEnd.CALLER_STALLED if state is LegState.STALLED else RelayEnd.CALLER_LOST)
                     return

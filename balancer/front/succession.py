@@ -41,6 +41,23 @@ _LEAVING: Final = frozenset({1001, 1011, 1012, 1013})
 class Succession:
     """One call's. Made when caller and runtime are connected and have agreed on asides."""
 
+    __slots__ = (
+        "_began_ns",
+        "_call",
+        "_hand_over",
+        "_kind",
+        "_late_ns",
+        "_next",
+        "_owner",
+        "_rule",
+        "_silence",
+        "_wanted_at",
+        "is_over",
+        "memory",
+        "state",
+        "switch",
+    )
+
     def __init__(self, call: RelayedCall, owner: SuccessionOwner, upgrade: Upgrade, request: PlacementRequest) -> None:
         rule = call.rule.succession
         self.memory = CallMemory(rule.memory)

@@ -102,8 +102,8 @@ def _same(ours: RequestHead, theirs: h11.Request) -> None:
 
 _PIECES = st.sampled_from([
     b"GET", b"POST", b" ", b"  ", b"/", b"/v1/realtime?a=b", b"HTTP/1.1", b"HTTP/1.0", b"HTTP/0.9", b"\r\n", b"\n", b"\r", b"\t",
-    b":", b": ", b"Host", b"host", b"x", b"Content-Length", b"5", b"+5", b"0x5", b"5, 5", b"Transfer-Encoding", b"chunked", b"\x00",
-    b"\x0b", b"\x7f", b"\x80", b"\xff", b"Upgrade", b"websocket", b"\"", b"(", b"\\", b"\xc2\xa0", b",",
+    b":", b": ", b"Host", b"host", b"x", b"Content-Length", b"5", b"+5", b"0x5", b"5, 5", b"Transfer-Encoding", b"chunked",
+    b"\x00", b"\x0b", b"\x7f", b"\x80", b"\xff", b"Upgrade", b"websocket", b"\"", b"(", b"\\", b"\xc2\xa0", b",",
 ])  # fmt: skip
 _WILD = st.one_of(_PIECES, st.binary(max_size=3))
 
