@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 
 from runtime.conversation.act_gate import ActGate
 from runtime.conversation.intent_memory import IntentMemory
+from runtime.conversation.message_boundary import MessageBoundary
 from runtime.conversation.outbox import Outbox, OutboxFull
 from runtime.conversation.ports import CallLink, CallObserver, CallParts, ConversationLimits, IntentStore, LinkClosed, Message
 from runtime.conversation.resumption import KeptMessage, checkpoint_of, resume
@@ -97,8 +98,7 @@ class Conversation:
         self._keys = TelephoneKeys(self.start, self._turns.take_keys)
         self._parts = parts
         self._applied = 0
-        # In turn, so that whoever wants to keep the session is let in between two messages of a caller who sends without a pause.
-        self._obeying = anyio.Lock(fast_acquire=True)
+        self._boundary = MessageBoundary(self._captured)
         self._restored: Checkpoint | None = None
         self._frames_per_message = 1.0
         self._started = anyio.Event()
@@ -126,7 +126,7 @@ class Conversation:
 
     def checkpoint(self) -> Checkpoint:
         """All of the conversation between two of the caller's messages. Raises NotSettled while one is obeyed."""
-        if self._obeying.locked():
+        if self._boundary.is_within:
             raise NotSettled
         return self._captured()
 
@@ -136,8 +136,7 @@ class Conversation:
         return checkpoint_of(self._parts, self._turns, self._applied, self._outbox.contents, ages_ms, self._keys.pending)
 
     async def _settled(self) -> tuple[Checkpoint, bool]:
-        async with self._obeying:
-            checkpoint = self._captured()
+        checkpoint = await self._boundary.look()
         is_quiet = self._turns.is_quiet and not checkpoint.waiting and not checkpoint.keys
         return checkpoint, is_quiet
 
@@ -295,7 +294,6 @@ class Conversation:
                 return
 
     async def _read(self, link: CallLink) -> None:
-        is_within_message = False
         while self._reason is None:
             try:
                 event = await link.receive()
@@ -308,19 +306,14 @@ class Conversation:
                 if not self._observer.started():
                     self.stop(EndReason.NEVER_SPOKE)
                     return
-            if not is_within_message:
-                await self._obeying.acquire()
+            self._boundary.enter()
             try:
                 await self._obey(event, link.receiving)
             except OutboxFull:
                 self.stop(EndReason.SLOW_CALLER)
-            is_within_message = link.applied < link.receiving
-            if not is_within_message:
+            if link.applied == link.receiving:  # else the message means more than this
                 self._applied = link.applied
-                self._obeying.release()
-                if self._obeying.locked():  # by who waited for this: nothing of the next message may be in what is kept
-                    async with self._obeying:
-                        pass
+                self._boundary.leave()
 
     async def _watch(self) -> None:
         while True:
@@ -379,10 +372,10 @@ class Conversation:
             case Goodbye(after_reply):
                 if after_reply:
                     self._turns.end_input()
-                    self._obeying.release()  # nothing else is obeyed any more, and the rest has to be said
+                    self._boundary.leave()  # nothing else is obeyed any more, and the rest has to be said
                     await self._turns.wait_until_quiet()
                     await self._outbox.wait_until_taken()
-                    await self._obeying.acquire()
+                    self._boundary.enter()
                 self.stop(EndReason.CLOSED_BY_CALLER)
             case _:
                 assert_never(event)

@@ -106,7 +106,7 @@ class Ear:
         rate_hz = settings.input_format.sample_rate_hz
         if rate_hz != self._rate_hz:
             self._rate_hz = rate_hz
-            self._resampler = soxr.ResampleStream(rate_hz, INPUT_RATE_HZ, 1, dtype="int16")
+            self._resampler = soxr.ResampleStream(rate_hz, INPUT_RATE_HZ, 1, dtype="int16", quality="MQ")
 
     @property
     def is_hearing_speech(self) -> bool:

@@ -18,7 +18,9 @@ from runtime.primitives.clock import NS_PER_S, Clock
 
 __all__ = ["Mouth"]
 
-_PIECES_AHEAD: Final = 2
+_PIECES_AHEAD: Final = 0
+"""Beside the one that is ready while another plays: what is made sooner is thrown away where the caller interrupts, and keeps
+those waiting who hear nothing yet."""
 
 
 @dataclass(slots=True)

@@ -42,6 +42,8 @@ class Outbox:
         self._arrived = anyio.Event()
         self._room = anyio.Event()
         self._taken = anyio.Event()
+        self._is_taken = False
+        self._is_nudged = False
 
     @property
     def waiting(self) -> int:
@@ -127,17 +129,31 @@ class Outbox:
         self._arrived.set()
         self._room.set()
 
+    @property
+    def is_over(self) -> bool:
+        """Closed and empty."""
+        return self._is_closed and not self._events
+
+    def nudge(self) -> None:
+        """A `get` that waits, or the next one, answers None: the consumer has something else to do."""
+        self._is_nudged = True
+        self._arrived.set()
+
     async def get(self) -> AgentEvent | None:
-        """The next event; None once closed and empty."""
-        while not self._events:
-            self._taken.set()
+        """The next event; None once closed and empty, and after a nudge."""
+        while not self._events or self._is_nudged:
+            if self._is_nudged:
+                self._is_nudged = False
+                return None
+            if not self._is_taken:
+                self._is_taken = True
+                self._taken.set()
             if self._is_closed:
                 return None
             self._arrived = anyio.Event()
             await self._arrived.wait()
         event = self._events.popleft()
-        if self._taken.is_set():
-            self._taken = anyio.Event()
+        self._is_taken = False
         if isinstance(event, ReplyAudio):
             self._audio_waiting -= 1
             self._room.set()
@@ -147,5 +163,7 @@ class Outbox:
 
     async def wait_until_taken(self) -> None:
         """Returns when the consumer has come back for more and found nothing: all that was put has been sent."""
-        while self._events or self._held or not self._taken.is_set():
+        while self._events or self._held or not self._is_taken:
+            if self._taken.is_set():
+                self._taken = anyio.Event()
             await self._taken.wait()

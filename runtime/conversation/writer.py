@@ -52,8 +52,8 @@ class Writer:
         self._has_ended = False
         self._fenced_upto = 0
         self._sending = anyio.CancelScope(shield=True)
-        self._waiting: anyio.CancelScope | None = None
         self._keep_at = 0.0
+        self._is_due = False
         self._may_speak = anyio.Event()
         self._may_speak.set()
         self._may_decide = anyio.Event()
@@ -88,8 +88,7 @@ class Writer:
     def hand_over(self, number: int) -> None:
         """Keeps the session now, in answer to `number`; from then on only frames of a reply leave, until `stay`."""
         self._asked = number
-        if self._waiting is not None:
-            self._waiting.cancel()
+        self._outbox.nudge()
 
     def stay(self) -> None:
         self._asked = 0
@@ -99,18 +98,25 @@ class Writer:
         await self._may_speak.wait()
         if self._following:
             await self._send(link, self._following)
+        async with anyio.create_task_group() as group:
+            if link.keeper is not None:
+                group.start_soon(self._remind)
+            while not (self._has_ended or self._outbox.is_over):
+                if link.keeper is not None and (self._asked or self._is_due) and self._may_decide.is_set():
+                    await self._keep(link, ())
+                elif (event := await self._outbox.get()) is not None:
+                    await self._tell(link, event)
+            group.cancel_scope.cancel()
+
+    async def _remind(self) -> None:
+        """Beside the way of each frame, which it would slow."""
         self._keep_at = anyio.current_time() + _KEEP_EVERY_S
-        while not self._has_ended:
-            if link.keeper is not None and (self._asked or anyio.current_time() >= self._keep_at) and self._may_decide.is_set():
-                await self._keep(link, ())
-                continue
-            with anyio.CancelScope(deadline=float("inf") if link.keeper is None else self._keep_at) as self._waiting:
-                event = await self._outbox.get()
-            if self._waiting.cancelled_caught:
-                continue
-            if event is None:
-                return
-            await self._tell(link, event)
+        while True:
+            await anyio.sleep_until(self._keep_at)
+            if anyio.current_time() >= self._keep_at:
+                self._keep_at = anyio.current_time() + _KEEP_EVERY_S
+                self._is_due = True
+                self._outbox.nudge()
 
     async def _tell(self, link: CallLink, event: AgentEvent) -> None:
         if isinstance(event, ReplyAudio):
@@ -135,6 +141,7 @@ class Writer:
         if answers:
             self._may_decide = anyio.Event()
         link.keeper.keep(checkpoint, following, is_quiet=is_quiet, answers=answers)
+        self._is_due = False
         self._keep_at = anyio.current_time() + _KEEP_EVERY_S
 
     async def _send(self, link: CallLink, messages: Sequence[Message]) -> None:

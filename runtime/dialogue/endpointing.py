@@ -13,9 +13,10 @@ from runtime.dialogue.session_settings import ServerVad
 
 __all__ = ["PAUSE_MS", "Endpoint", "Endpointer", "OnsetRule", "Paused", "SpeechBegan", "SpokeOn", "TurnEnded"]
 
-PAUSE_MS: Final = 224.0
-"""Least silence after which the words so far are worth having: most pauses between words are shorter, and a transcript that is
-begun then is there when the turn ends."""
+PAUSE_MS: Final = 96.0
+"""Least silence after which the words so far are worth having: a transcript that is begun then is there when the turn ends. With
+20 callers the words came 95 ms after 96 ms earlier than after 224 ms, and no more of them were asked for in vain: hardly a pause
+lies between the two. What is asked for in vain costs the encoder alone, where speech goes on soon enough."""
 _BLIP_MS: Final = 64.0
 """Voice within a pause that is shorter is a click, and ends neither the pause nor the wait."""
 _HYSTERESIS: Final = 0.15

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Generic, TypeVar
 
-import anyio
-
 __all__ = ["Completion"]
 
 T = TypeVar("T")
@@ -19,11 +17,12 @@ class Completion(Generic[T]):
     several loops.
     """
 
-    __slots__ = ("_error", "_event", "_loop", "_value")
+    __slots__ = ("_error", "_future", "_loop", "_value")
 
     def __init__(self) -> None:
+        # A bare future: one is made for every frame of every caller, and an event of the portable kind costs ten times as much.
         self._loop = asyncio.get_running_loop()
-        self._event = anyio.Event()
+        self._future = self._loop.create_future()
         self._value: T | None = None
         self._error: BaseException | None = None
 
@@ -39,7 +38,7 @@ class Completion(Generic[T]):
 
     async def wait(self) -> T:
         """The value, or raises the error. Cancelling the wait leaves the work to its thread; its result is dropped."""
-        await self._event.wait()
+        await self._future
         if self._error is not None:
             try:
                 raise self._error
@@ -49,7 +48,11 @@ class Completion(Generic[T]):
 
     def _wake(self) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._event.set)
+            self._loop.call_soon_threadsafe(self._settle)
         except RuntimeError:
             if not self._loop.is_closed():
                 raise
+
+    def _settle(self) -> None:
+        if not self._future.done():  # else the wait was cancelled
+            self._future.set_result(None)

@@ -6,7 +6,8 @@ fetched: front end and detokeniser are ours, so neither a hub client nor a token
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -73,20 +74,28 @@ class WhisperRecognizer:
     async def recognize(self, samples: Samples, urgency: Urgency | None = None) -> RecognizedSpeech:
         """As the port: ValueError above 30 s. Less than 0.1 s holds no word and is not decoded.
 
-        A decode cannot be stopped: a cancelled wait drops its result. Raises EngineBusy where too much waits already.
+        A cancelled wait stops the decode behind its encoder, else drops its result. Raises EngineBusy where too much waits.
         """
         if samples.ndim != 1 or samples.size > _LONGEST_S * INPUT_RATE_HZ:
             raise ValueError(f"an utterance has shape {samples.shape}; allowed: one dimension, at most {_LONGEST_S} s")
         if samples.size < _SHORTEST_SAMPLES:
             return RecognizedSpeech(text="", no_speech_ratio=1.0)
-        return await self._pool.run(transcript_priority(urgency), lambda: self.transcribe(samples))
+        is_over = threading.Event()
+        try:
+            return await self._pool.run(transcript_priority(urgency), lambda: self.transcribe(samples, is_over.is_set))
+        finally:
+            is_over.set()
 
-    def transcribe(self, samples: Samples) -> RecognizedSpeech:
-        """What `recognize` does, blocking; may run in several threads at once."""
+    def transcribe(self, samples: Samples, is_dropped: Callable[[], bool] = lambda: False) -> RecognizedSpeech:
+        """What `recognize` does, blocking; may run in several threads at once. `is_dropped`: whether nobody wants the words any
+        more, asked before the decoder, which is half of the work; then the answer is none."""
         seconds = samples.size / INPUT_RATE_HZ
         most_tokens = int(seconds * _TOKENS_PER_S) + _SPARE_TOKENS
         for window_s in (_SHORTEST_WINDOW_S, _SECOND_WINDOW_S, _LONGEST_S):
-            result = self._decode(samples, max(window_s, seconds + _WINDOW_MARGIN_S), most_tokens)
+            encoded = self._encode(samples, max(window_s, seconds + _WINDOW_MARGIN_S))
+            if is_dropped():
+                return RecognizedSpeech(text="", no_speech_ratio=1.0)
+            result = self._decode(encoded, most_tokens)
             tokens = result.sequences[0]
             # Where it found no end it repeats itself; a longer window cures that.
             if len(tokens) < most_tokens and not repeats_itself(tokens):
@@ -95,11 +104,14 @@ class WhisperRecognizer:
         text = "" if no_speech > _NO_SPEECH_LIMIT else detokenize(result.sequences[0]).strip()
         return RecognizedSpeech(text=text, no_speech_ratio=no_speech)
 
-    def _decode(self, samples: Samples, window_s: float, most_tokens: int) -> Any:
+    def _encode(self, samples: Samples, window_s: float) -> Any:
         frame_count = 2 * int(np.ceil(min(window_s, _LONGEST_S) * FRAMES_PER_SECOND / 2))  # the encoder halves it
         features = self._log_mel.features(samples, frame_count)
+        return self._model.encode(self._ctranslate2.StorageView.from_array(features))
+
+    def _decode(self, encoded: Any, most_tokens: int) -> Any:
         (result,) = self._model.generate(
-            self._ctranslate2.StorageView.from_array(features),
+            encoded,
             [_PROMPT],
             beam_size=_BEAM,
             max_length=len(_PROMPT) + most_tokens,

@@ -115,14 +115,19 @@ class WebSocketLink(ABC):
         """The next message that is not held. What comes while all is held is taken off the connection all the same: behind it
         comes the word that ends the hold."""
         while self._is_holding or not self._held:
-            message: WireMessage | None = None
-            with anyio.CancelScope() as self._listening:
-                message = await (self._message() if len(self._held) < _MOST_HELD else anyio.sleep_forever())
+            # Only a hold can end while this waits for a message and there is something else to answer with.
+            message = await (self._message_within_hold() if self._is_holding else self._message())
             if message is not None:
                 if not self._is_holding and not self._held:
                     return message
                 self._held.append(message)
         return self._held.popleft()
+
+    async def _message_within_hold(self) -> WireMessage | None:
+        """None where the hold ends first."""
+        with anyio.CancelScope() as self._listening:
+            return await (self._message() if len(self._held) < _MOST_HELD else anyio.sleep_forever())
+        return None
 
     async def _message(self) -> WireMessage:
         message = await self._websocket.receive()

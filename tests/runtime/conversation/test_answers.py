@@ -139,6 +139,7 @@ async def test_who_asked_and_goes_on_speaking_is_answered_at_the_end() -> None:
         await call.link.until(ev.InputCommitted)
         await call.link.do(RequestReply("r"), *noise(0.3))
         await call.link.until(ev.InputWithdrawn)
+        await anyio.wait_all_tasks_blocked()  # the message that took it back has been obeyed
         checkpointed = call.conversation.checkpoint().turns.waiting_wish
         assert checkpointed is not None
         assert checkpointed.request.event_id == "r"

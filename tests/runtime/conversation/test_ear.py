@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from runtime.conversation.ear import Ear, GoesOn, HeardEvent, Onset, Pause, Utterance
+from runtime.dialogue.endpointing import PAUSE_MS
 from runtime.dialogue.session_settings import AudioEncoding, AudioFormat, ServerVad, SessionSettings
 from runtime.engines.errors import EngineBusy
 from runtime.engines.ports import Samples, VoiceActivityStream
@@ -49,7 +50,7 @@ async def test_a_turn_is_heard_the_same_at_every_rate_and_in_every_chunking(rate
     assert onset.media_time_ms == pytest.approx(320 - 64, abs=64)
     assert utterance.voiced_until_ms == pytest.approx(960, abs=64)
     assert utterance.media_time_ms == pytest.approx(1_260, abs=64)
-    assert utterance.audio_ms == pytest.approx(64 + 640 + 200, abs=96)
+    assert utterance.audio_ms == pytest.approx(64 + 640 + PAUSE_MS, abs=96)
 
 
 async def test_an_utterance_that_is_taken_back_is_the_beginning_of_the_next() -> None:

@@ -185,3 +185,26 @@ async def test_what_is_held_counts_as_waiting() -> None:
     with pytest.raises(OutboxFull):
         outbox.put(InputCleared())
     await outbox.get()
+
+
+async def test_a_nudge_lets_the_consumer_do_something_else_once() -> None:
+    outbox = Outbox(4, 4)
+    got: list[object] = []
+
+    async def consume() -> None:
+        got.append(await outbox.get())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(consume)
+        await anyio.wait_all_tasks_blocked()
+        outbox.nudge()
+    assert got == [None]
+    assert not outbox.is_over
+    event = InputCleared()
+    outbox.put(event)
+    outbox.nudge()
+    await consume()
+    await consume()
+    assert got == [None, None, event]  # the nudge first, and nothing is lost by it
+    outbox.close()
+    assert outbox.is_over

@@ -40,10 +40,10 @@ _ANSWER_MS = len(_ANSWER) * ToneSynthesizer.MS_PER_CHARACTER
 
 
 def _hears(short: str, long: str = "how far is it") -> SettableRecognizer:
-    """Hears one text in what is shorter than 0.9 s with its padding, another in the rest."""
+    """Hears one text in what is shorter than 0.8 s with its padding, another in the rest."""
 
     def words(samples: Samples) -> str:
-        return short if samples.size < 0.9 * INPUT_RATE_HZ else long
+        return short if samples.size < 0.8 * INPUT_RATE_HZ else long
 
     return SettableRecognizer(words)
 
@@ -376,7 +376,7 @@ async def test_speech_that_was_heard_when_detection_ended_does_not_keep_the_floo
 async def test_a_recogniser_with_too_much_to_do_proves_nothing() -> None:
     class _BusyOnceAnswered(SettableRecognizer):
         async def recognize(self, samples: Samples, urgency: Any = None) -> Any:
-            if samples.size < 0.9 * INPUT_RATE_HZ:
+            if samples.size < 0.8 * INPUT_RATE_HZ:
                 raise EngineBusy("stt", 1)
             return await super().recognize(samples)
 

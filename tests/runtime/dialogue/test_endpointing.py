@@ -24,12 +24,22 @@ def _hear(ratios: list[float], silence_ms: int = 128, rule: OnsetRule = OnsetRul
     [
         ([0.1] * 10, []),
         ([0.9] * 2 + [0.1] * 10, []),  # a click
-        ([0.9] * 3 + [0.1] * 3, [(2, SpeechBegan(0))]),
-        ([0.9] * 3 + [0.1] * 4, [(2, SpeechBegan(0)), (6, TurnEnded(2, 6))]),
-        ([0.1, 0.9, 0.4, 0.9] + [0.0] * 4, [(3, SpeechBegan(1)), (7, TurnEnded(3, 7))]),  # a dip within hysteresis
+        ([0.9] * 3 + [0.1] * 2, [(2, SpeechBegan(0))]),
+        ([0.9] * 3 + [0.1] * 3, [(2, SpeechBegan(0)), (5, Paused(2))]),
+        ([0.9] * 3 + [0.1] * 4, [(2, SpeechBegan(0)), (5, Paused(2)), (6, TurnEnded(2, 6))]),
+        (
+            [0.1, 0.9, 0.4, 0.9] + [0.0] * 4,
+            [(3, SpeechBegan(1)), (6, Paused(3)), (7, TurnEnded(3, 7))],
+        ),  # a dip within hysteresis
         ([0.9, 0.2, 0.9, 0.9, 0.9], [(4, SpeechBegan(2))]),  # a real gap starts the row anew
-        ([0.9] * 3 + [0.1] * 3 + [0.9] * 2 + [0.1] * 4, [(2, SpeechBegan(0)), (11, TurnEnded(7, 11))]),  # a pause
-        ([0.9] * 3 + [0.1] * 3 + [0.9] + [0.1] * 4, [(2, SpeechBegan(0)), (7, TurnEnded(2, 7))]),  # a click in a pause
+        (  # a pause
+            [0.9] * 3 + [0.1] * 3 + [0.9] * 2 + [0.1] * 4,
+            [(2, SpeechBegan(0)), (5, Paused(2)), (7, SpokeOn()), (10, Paused(7)), (11, TurnEnded(7, 11))],
+        ),
+        (  # a click in a pause
+            [0.9] * 3 + [0.1] * 3 + [0.9] + [0.1] * 4,
+            [(2, SpeechBegan(0)), (5, Paused(2)), (7, TurnEnded(2, 7))],
+        ),
     ],
 )
 def test_table(ratios: list[float], expected: list[tuple[int, object]]) -> None:
@@ -69,9 +79,9 @@ def test_a_pause_is_told_then_its_end_or_the_turns() -> None:
     heard = _hear([0.9] * 3 + [0.0] * 8 + [0.9] * 4 + [0.0] * 12, silence_ms=320)
     assert heard == [
         (2, SpeechBegan(0)),
-        (9, Paused(2)),
+        (5, Paused(2)),
         (12, SpokeOn()),
-        (21, Paused(14)),
+        (17, Paused(14)),
         (24, TurnEnded(14, 24)),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import anyio
@@ -13,6 +14,7 @@ from clients.wav_files import read_wav
 from perf.demo.scoring import word_error_rate
 from runtime.engines.loaded import LoadedEngines
 from runtime.engines.ports import INPUT_RATE_HZ, Samples
+from runtime.engines.whisper import WhisperRecognizer
 
 pytestmark = [pytest.mark.models, pytest.mark.anyio]
 
@@ -65,3 +67,35 @@ async def test_the_borders_of_length(real_engines: LoadedEngines) -> None:
         await recognizer.recognize(np.zeros(30 * INPUT_RATE_HZ + 1, np.int16))
     with pytest.raises(ValueError, match="one dimension"):
         await recognizer.recognize(np.zeros((2, 16_000), np.int16))
+
+
+async def test_nobody_waits_for_the_words_so_the_decoder_is_spared(
+    real_engines: LoadedEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recognizer = real_engines.recognizer
+    assert isinstance(recognizer, WhisperRecognizer)
+    encoded, decoded, may_go_on = threading.Event(), threading.Event(), threading.Event()
+    encode, decode = recognizer._encode, recognizer._decode
+
+    def slow_encode(samples: Samples, window_s: float) -> object:
+        encoded.set()
+        may_go_on.wait(30)
+        return encode(samples, window_s)
+
+    def told_decode(encoded: object, most_tokens: int) -> object:
+        decoded.set()
+        return decode(encoded, most_tokens)
+
+    monkeypatch.setattr(recognizer, "_encode", slow_encode)
+    monkeypatch.setattr(recognizer, "_decode", told_decode)
+    samples = read_wav(RECORDINGS[0], INPUT_RATE_HZ)
+    async with anyio.create_task_group() as group:
+        group.start_soon(recognizer.recognize, samples)
+        await anyio.to_thread.run_sync(encoded.wait, 30)
+        group.cancel_scope.cancel()
+    may_go_on.set()
+    monkeypatch.setattr(recognizer, "_encode", encode)
+    assert recognizer.transcribe(samples, lambda: True).text == ""  # in this thread, behind the one that goes on
+    assert not decoded.is_set()
+    assert (await recognizer.recognize(samples)).text
+    assert decoded.is_set()
