@@ -6,6 +6,7 @@ whatever fires together, is a no-op with the answer False.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -108,6 +109,10 @@ class Ledger:
         self._attach_lease_ns = attach_lease_ns
         self._legs: dict[SessionId, Leg] = {}
         self._by_ticket: dict[str, Leg] = {}
+        self._live: dict[SessionId, Leg] = {}
+        self._leases: list[tuple[int, int, Leg]] = []
+        """A heap by the end of the lease; a leg may be there twice, or after it has ended. The second number breaks ties."""
+        self._given = 0
         self._active = 0
         self._version = 0
         self._started = 0
@@ -132,7 +137,7 @@ class Ledger:
 
     @property
     def speaking(self) -> int:
-        return sum(leg.is_speaking for leg in self._legs.values() if leg.state is LegState.ACTIVE)
+        return sum(leg.is_speaking for leg in self._live.values())
 
     @property
     def totals(self) -> LegTotals:
@@ -149,7 +154,7 @@ class Ledger:
 
     def live(self) -> Iterator[Leg]:
         """The active legs."""
-        return (leg for leg in self._legs.values() if leg.state is LegState.ACTIVE)
+        return iter(self._live.values())
 
     def reserve(
         self,
@@ -170,6 +175,7 @@ class Ledger:
         leg.tenant = tenant
         self._legs[session_id] = leg
         self._by_ticket[leg.ticket] = leg
+        self._lease(leg)
         return leg
 
     def holding(self, ticket: str) -> Leg | None:
@@ -188,6 +194,7 @@ class Ledger:
             raise UnknownTicket
         self._step(leg, LegInput.ATTACH)
         leg.lease_until_ns = now_ns + self._attach_lease_ns
+        self._lease(leg)
         return leg
 
     def start(self, leg: Leg, now_ns: int) -> bool:
@@ -195,6 +202,7 @@ class Ledger:
         if not self._step(leg, LegInput.START):
             return False
         leg.started_at_ns = now_ns
+        self._live[leg.session_id] = leg
         self._active += 1
         if leg.is_adoption:
             self._moved_in += 1
@@ -231,9 +239,17 @@ class Ledger:
         return leg is not None and self._remove(leg, LegInput.RELEASE)
 
     def expire(self, now_ns: int) -> list[Leg]:
-        """Removes every reserved or attached leg whose lease ran out, and answers them."""
-        over = [leg for leg in self._legs.values() if leg.state is not LegState.ACTIVE and leg.lease_until_ns <= now_ns]
+        """Removes every reserved or attached leg whose lease ran out, and answers them. Costs what is over, not what is held."""
+        over = []
+        while self._leases and self._leases[0][0] <= now_ns:
+            leg = heapq.heappop(self._leases)[2]
+            if leg.lease_until_ns <= now_ns and self._legs.get(leg.session_id) is leg:
+                over.append(leg)
         return [leg for leg in over if self._expire_one(leg)]
+
+    def _lease(self, leg: Leg) -> None:
+        self._given += 1
+        heapq.heappush(self._leases, (leg.lease_until_ns, self._given, leg))
 
     def _expire_one(self, leg: Leg) -> bool:
         if not self._remove(leg, LegInput.EXPIRE):
@@ -253,6 +269,7 @@ class Ledger:
             return False
         assert self._legs.get(leg.session_id) is leg, "a leg that steps is in the ledger"
         del self._legs[leg.session_id]
+        self._live.pop(leg.session_id, None)
         self._by_ticket.pop(leg.ticket, None)
         return True
 
