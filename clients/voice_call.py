@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as websocket_connect
-from websockets.exceptions import ConnectionClosed, ConnectionClosedOK, InvalidStatus, WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.typing import Subprotocol
 
 from clients.assignments import ask_for_place, web_address
-from clients.call_events import AgentAudio, CallEvent, CallStarted, Flushed, event_from
+from clients.call_events import AgentAudio, CallEvent, Flushed, event_from
 from clients.playback import Playback
 from clients.refusals import CallFailed, CallRefused, refused
+from clients.returning_line import ReturningLine
 from protos.switchboard.v1 import voice_pb2 as pb
 
 __all__ = ["CallOptions", "DeclaredTool", "VoiceCall", "Way", "open_call"]
@@ -35,6 +36,8 @@ _FRAMES_PER_S: Final = 50
 _MOST_WAITING_EVENTS: Final = 4096
 """Over a minute of a reply that nobody reads; then the connection is no longer read, and the server ends the call."""
 _HEARD_EVERY_MS: Final = 200
+_PING_S: Final = 5.0
+"""A network that is gone without a word is noticed within twice that, and the call comes back."""
 _RATES_HZ: Final = (8_000, 16_000, 24_000)
 
 
@@ -61,6 +64,7 @@ class CallOptions:
     """Attributes:
     rate_hz: of the samples both ways: 8000, 16000 or 24000.
     metadata: facts about the caller that reach the agent.
+    comes_back: a lost connection is brought back, and the call goes on, where the server offers it.
     detects_turns: False: `commit` ends a turn and `respond` asks for the reply.
     """
 
@@ -69,6 +73,7 @@ class CallOptions:
     metadata: Mapping[str, str] | None = None
     tools: Sequence[DeclaredTool] = ()
     detects_turns: bool = True
+    comes_back: bool = True
 
     def __post_init__(self) -> None:
         if self.rate_hz not in _RATES_HZ:
@@ -81,20 +86,23 @@ class VoiceCall:
     Attributes:
         playback: the agent's voice as it should be played; it follows `events`. A sound card's callback takes from it.
         session_id: keep it to come back to the same runtime while that is there.
-        resume_token: empty where the server offers none.
+        resume_token: empty where the server offers none; the call uses it by itself.
     """
 
-    def __init__(self, connection: ClientConnection, options: CallOptions) -> None:
-        self._connection = connection
+    def __init__(self, line: ReturningLine, options: CallOptions) -> None:
+        self._line = line
         self._format = pb.AudioFormat(encoding=pb.AUDIO_ENCODING_PCM16, sample_rate_hz=options.rate_hz)
         self._options = options
         self._told_heard = (0, 0)
         self.rate_hz = options.rate_hz
         self.playback = Playback(options.rate_hz)
-        headers = connection.response.headers if connection.response else {}
+        headers = line.connection.response.headers if line.connection.response else {}
         self.session_id: str = headers.get("x-switchboard-session", "")
         self.runtime_id: str = headers.get("x-switchboard-runtime", "")
-        self.resume_token = ""
+
+    @property
+    def resume_token(self) -> str:
+        return self._line.token
 
     async def configure(self) -> None:
         """The first message; `open_call` has sent it."""
@@ -107,31 +115,27 @@ class VoiceCall:
                 pb.ClientTool(name=t.name, description=t.description, parameters_json=t.parameters_json) for t in options.tools
             ],
             turn_detection=pb.TurnDetection(off=not options.detects_turns),
+            resumable=options.comes_back,
         )
-        await self._send(pb.ConverseRequest(config=config))
+        await self._line.send(pb.ConverseRequest(config=config))
 
     async def events(self) -> AsyncIterator[CallEvent]:
         """What the call tells, until the server ends it. Keeps `playback`, and reports what it has played."""
-        try:
-            async for message in self._connection:
-                event = event_from(pb.ConverseResponse.FromString(message)) if isinstance(message, bytes) else None
-                if event is None:
-                    continue
-                if isinstance(event, CallStarted):
-                    self.resume_token = event.resume_token
-                heard = self.playback.heard
-                self.playback.hear(event)
-                if isinstance(event, (AgentAudio, Flushed)):
-                    await self._tell_heard(heard, isinstance(event, Flushed))
-                yield event
-        except ConnectionClosed as error:
-            raise CallFailed(f"the connection broke ({error})") from error
+        async for message in self._line.messages():
+            event = event_from(message)
+            if event is None:
+                continue
+            heard = self.playback.heard
+            self.playback.hear(event)
+            if isinstance(event, (AgentAudio, Flushed)):
+                await self._tell_heard(heard, isinstance(event, Flushed))
+            yield event
 
     async def send_audio(self, samples: NDArray[np.int16]) -> None:
         """Sends mono samples at `rate_hz`, at most a second at once: what a microphone brings, as it comes."""
         data = np.ascontiguousarray(samples, "<i2").tobytes()
         if data:
-            await self._send(pb.ConverseRequest(audio=pb.AudioChunk(data=data, format=self._format)))
+            await self._line.send(pb.ConverseRequest(audio=pb.AudioChunk(data=data, format=self._format)))
 
     async def say(self, samples: NDArray[np.int16], silence_s: float = 2.0) -> None:
         """Says a recording at real-time pace, then stays silent for `silence_s`: shorter, and its end may not be recognised."""
@@ -144,32 +148,32 @@ class VoiceCall:
 
     async def type(self, text: str) -> None:
         """Says something by keyboard; the reply comes by itself."""
-        await self._send(pb.ConverseRequest(text=text))
+        await self._line.send(pb.ConverseRequest(text=text))
 
     async def interrupt(self) -> None:
         """Stops the running reply. Speaking does it too."""
-        await self._send(pb.ConverseRequest(interrupt=pb.Interrupt()))
+        await self._line.send(pb.ConverseRequest(interrupt=pb.Interrupt()))
 
     async def commit(self) -> None:
         """What was sent is a turn; for calls that do not detect turns."""
-        await self._send(pb.ConverseRequest(commit=pb.CommitInput()))
+        await self._line.send(pb.ConverseRequest(commit=pb.CommitInput()))
 
     async def respond(self) -> None:
         """Asks for a reply; for calls that do not detect turns."""
-        await self._send(pb.ConverseRequest(respond=pb.Respond()))
+        await self._line.send(pb.ConverseRequest(respond=pb.Respond()))
 
     async def press(self, key: str) -> None:
         """A key of a telephone: one of 0-9 * # A-D."""
-        await self._send(pb.ConverseRequest(dtmf=key))
+        await self._line.send(pb.ConverseRequest(dtmf=key))
 
     async def answer_tool(self, call_id: str, output: str, *, is_error: bool = False) -> None:
         """Answers a `ToolRequested`: a JSON value as text, or plain text."""
         answer = pb.ToolOutput(call_id=call_id, output=output, is_error=is_error)
-        await self._send(pb.ConverseRequest(tool_output=answer))
+        await self._line.send(pb.ConverseRequest(tool_output=answer))
 
     async def hang_up(self) -> None:
         """Says goodbye; the server ends the call."""
-        await self._send(pb.ConverseRequest(end=pb.EndSession()))
+        await self._line.send(pb.ConverseRequest(end=pb.EndSession()))
 
     async def _tell_heard(self, heard: tuple[int, int], is_flush: bool) -> None:
         generation, played_ms = heard
@@ -177,15 +181,7 @@ class VoiceCall:
         is_news = generation != told_generation or played_ms - told_ms >= _HEARD_EVERY_MS
         if generation and (is_news or is_flush) and heard != self._told_heard:
             self._told_heard = heard
-            await self._send(pb.ConverseRequest(heard=pb.Heard(generation=generation, played_ms=played_ms)))
-
-    async def _send(self, request: pb.ConverseRequest) -> None:
-        try:
-            await self._connection.send(request.SerializeToString())
-        except ConnectionClosedOK:
-            raise CallFailed("the call is over") from None
-        except ConnectionClosed as error:
-            raise CallFailed(f"the connection is closed ({error})") from error
+            await self._line.send(pb.ConverseRequest(heard=pb.Heard(generation=generation, played_ms=played_ms)))
 
 
 @asynccontextmanager
@@ -207,40 +203,50 @@ async def open_call(
 
     Raises CallRefused or CallFailed.
     """
-    connection = await _connect(server, agent, session_id, way)
+    line = await _connect(server, agent, session_id, way)
     try:
-        call = VoiceCall(connection, options or CallOptions())
+        call = VoiceCall(line, options or CallOptions())
         await call.configure()
         yield call
     finally:
         with anyio.move_on_after(5.0, shield=True):
-            await connection.close()
+            await line.close()
 
 
-async def _connect(server: str, agent: str, session_id: str, way: Way) -> ClientConnection:
+async def _connect(server: str, agent: str, session_id: str, way: Way) -> ReturningLine:
     relay = web_address(server, "ws")
     place = await ask_for_place(server, agent, session_id) if way is Way.ASSIGN else None
     if place is None:
-        return await _upgrade(relay, agent, session_id, "", _CONNECT_S)
+        return _line(relay, await _upgrade(relay, agent, session_id, {}, _CONNECT_S))
     runtime = f"{urlsplit(relay).scheme}://{place.websocket_address}"
     try:
-        return await _upgrade(runtime, agent, place.session_id, place.ticket, _DIRECT_CONNECT_S)
+        ticket = {"x-switchboard-ticket": place.ticket}
+        return _line(runtime, await _upgrade(runtime, agent, place.session_id, ticket, _DIRECT_CONNECT_S))
     except CallRefused:
         raise
     except CallFailed:  # a network of its own: the place that is held there is the relay's as well
-        return await _upgrade(relay, agent, place.session_id, "", _CONNECT_S)
+        return _line(relay, await _upgrade(relay, agent, place.session_id, {}, _CONNECT_S))
 
 
-async def _upgrade(server: str, agent: str, session_id: str, ticket: str, within_s: float) -> ClientConnection:
+def _line(server: str, connection: ClientConnection) -> ReturningLine:
+    async def open_again(token: str) -> ClientConnection:
+        return await _upgrade(server, "", "", {"x-switchboard-resume": token}, _DIRECT_CONNECT_S)
+
+    return ReturningLine(connection, open_again)
+
+
+async def _upgrade(server: str, agent: str, session_id: str, headers: Mapping[str, str], within_s: float) -> ClientConnection:
     query = urlencode({key: value for key, value in (("model", agent), ("session_id", session_id)) if value})
     try:
         return await websocket_connect(
             f"{server}/v1/converse{'?' if query else ''}{query}",
             subprotocols=[Subprotocol("switchboard.v1")],
-            additional_headers={"x-switchboard-ticket": ticket} if ticket else None,
+            additional_headers=headers,
             compression=None,
             open_timeout=within_s,
             max_queue=_MOST_WAITING_EVENTS,
+            ping_interval=_PING_S,
+            ping_timeout=_PING_S,
             proxy=None,
         )
     except InvalidStatus as error:

@@ -121,6 +121,11 @@ class ResumeDesk:
         """Gauge: sessions that wait for their callers, by tenant."""
         return Counter(held.leg.tenant for held in self._held.values() if held.link.is_away and held.leg.end_reason is None)
 
+    @property
+    def sessions(self) -> int:
+        """Gauge: sessions here, with their callers or waiting for them."""
+        return len(self._held)
+
     async def run(self) -> None:
         """Owns the sessions; ends only by cancellation, after they were ended."""
         async with anyio.create_task_group() as self._group:

@@ -24,6 +24,7 @@ from protos.switchboard.v1 import voice_pb2_grpc
 from runtime.dialogue.agent import Turn
 from runtime.primitives.reasons import EndReason
 from tests.conformance.callers import speech
+from tests.support.cable import Cable
 from tests.support.call_parts import ScriptedAgent
 from tests.support.local_runtime import LocalRuntime, enrolled_runtime, local_runtime, until
 
@@ -32,48 +33,6 @@ pytestmark = pytest.mark.anyio
 PCM16_24K = pb.AudioFormat(encoding=pb.AUDIO_ENCODING_PCM16, sample_rate_hz=24_000)
 _PIECE = 4_800
 """Bytes of 100 ms."""
-
-
-class Cable:
-    """A TCP connection between client and runtime that can be cut in the middle of anything."""
-
-    def __init__(self, target: str) -> None:
-        self._target = target
-        self._ends: list[asyncio.StreamWriter] = []
-        self.address = ""
-
-    @asynccontextmanager
-    async def plugged(self) -> AsyncIterator[Cable]:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
-            yield self
-        finally:
-            server.close()
-            self.cut()
-
-    def cut(self) -> None:
-        for end in self._ends:
-            end.transport.abort()
-        self._ends.clear()
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, _, port = self._target.rpartition(":")
-        far_reader, far_writer = await asyncio.open_connection(host, int(port))
-        self._ends += [writer, far_writer]
-
-        async def pour(source: asyncio.StreamReader, drain: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(OSError):
-                while data := await source.read(65_536):
-                    drain.write(data)
-                    await drain.drain()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(pour, reader, far_writer)
-            await pour(far_reader, writer)
-            group.cancel_scope.cancel()
-        for end in (writer, far_writer):
-            end.transport.abort()
 
 
 class Line(Protocol):
