@@ -28,6 +28,7 @@ export class Call extends EventTarget {
   #captions = new Map();
   #item = "";
   #heard = { item: "", playedMs: 0 };
+  #isStopping = false; // the page said stop, and what the runtime sent before it heard of it may still come
   #state = "idle";
 
   /** `url`: ws(s)://HOST/v1/realtime of a balancer or runtime; `model` in its query names the agent. `way`: "assign" or "relay". */
@@ -89,6 +90,7 @@ export class Call extends EventTarget {
 
   /** Stops the agent. */
   interrupt() {
+    this.#isStopping = true;
     this.#send({ type: "response.cancel" });
     this.#flush();
   }
@@ -201,13 +203,18 @@ export class Call extends EventTarget {
         this.#caption("agent", event.item_id, event.text, true);
         break;
       case "response.output_audio.delta":
-        this.#play(event.item_id, event.delta);
+        if (!this.#isStopping) this.#play(event.item_id, event.delta); // else it was on its way when the page said stop
+        break;
+      case "response.created":
+        this.#isStopping = false;
         break;
       case "response.done":
+        this.#isStopping = false;
         if (event.response.status === "cancelled") this.#flush();
         if (this.#state === "speaking" || this.#state === "thinking") this.#become("listening");
         break;
       case "error":
+        if (event.error.code === "response_cancel_not_active") this.#isStopping = false;
         this.#tell("problem", { code: event.error.code, message: event.error.message });
         break;
     }

@@ -195,8 +195,13 @@ class Runtime:
         parts = self._parts
         door = WebSocketDoor(parts.calls, parts.places, parts.runtime_id, self._log)
         routes = ops_routes(lambda: parts.calls.state, parts.snapshot, parts.exposition)
+        set_up = parts.settings
         twilio = TwilioEndpoint(
-            door, parts.settings.first_message_s, parts.settings.twilio_auth_token, parts.settings.twilio_idle_timeout_ms
+            door,
+            set_up.first_message_s,
+            set_up.twilio_auth_token,
+            idle_timeout_ms=set_up.twilio_idle_timeout_ms,
+            greets=set_up.twilio_greets,
         )
         wires = [
             WebSocketRoute("/v1/realtime", RealtimeEndpoint(door).answer),

@@ -129,6 +129,9 @@ class RuntimeSettings:
         at_least=0,
         at_most=600_000,
     )
+    twilio_greets: bool = setting(
+        False, "the agent speaks as soon as a telephone call is there, as whoever picks up does; else the caller begins"
+    )
     ping_interval_s: float = setting(
         20.0, "how often a silent peer is probed, and how long its answer may take", unit="s", above=0.0
     )

@@ -25,7 +25,7 @@ from runtime.codec.twilio_signature import is_signed
 from runtime.codec.wire_state import TwilioState, wire_state
 from runtime.conversation.ports import LinkClosed
 from runtime.dialogue.agent_events import AgentEvent
-from runtime.dialogue.caller_events import CallerEvent, Configure
+from runtime.dialogue.caller_events import CallerEvent, Configure, RequestReply
 from runtime.dialogue.session_settings import ServerVad, SessionSettings
 from runtime.primitives.reasons import EndReason
 from runtime.transport.websocket_door import WebSocketDoor, deny
@@ -39,13 +39,16 @@ _MESSAGES_BEFORE_START: Final = 4
 
 class TwilioEndpoint:
     """Args: `auth_token`: where it is not empty, an upgrade without Twilio's signature is refused. `idle_timeout_ms`: as in
-    `ServerVad`, since a telephone has no word for it."""
+    `ServerVad`, and `greets`, whether the agent speaks first, since a telephone has no word for either."""
 
-    def __init__(self, door: WebSocketDoor, first_message_s: float, auth_token: str, idle_timeout_ms: int) -> None:
+    def __init__(
+        self, door: WebSocketDoor, first_message_s: float, auth_token: str, *, idle_timeout_ms: int, greets: bool
+    ) -> None:
         self._turn_detection = ServerVad(idle_timeout_ms=idle_timeout_ms)
         self._door = door
         self._first_message_s = first_message_s
         self._auth_token = auth_token
+        self._first_words = (RequestReply(),) if greets else ()
 
     async def answer(self, websocket: WebSocket) -> None:
         if not self._is_genuine(websocket):
@@ -67,7 +70,13 @@ class TwilioEndpoint:
         start, messages = began
         metadata = {**start.parameters, "call_sid": start.call_sid, "stream_sid": start.stream_sid}
         settings = SessionSettings(agent, TWILIO_FORMAT, TWILIO_FORMAT, self._turn_detection, metadata=metadata)
-        await self._door.serve(websocket, leg, settings, _new(websocket, settings, start, messages))
+        await self._door.serve(websocket, leg, settings, self._new(websocket, settings, start, messages))
+
+    def _new(self, websocket: WebSocket, settings: SessionSettings, start: TwilioStart, messages: int) -> _TwilioLink:
+        link = _TwilioLink(websocket, TwilioState(start.stream_sid, 0, 0, 0.0, 0.0), messages)
+        for event in (Configure(settings), *self._first_words):
+            link.begin_with(event)
+        return link
 
     def _is_genuine(self, websocket: WebSocket) -> bool:
         if not self._auth_token:
@@ -88,12 +97,6 @@ async def _started(websocket: WebSocket) -> tuple[TwilioStart, int]:
         if start is not None:
             return start, number
     raise BrokenStream("start did not come; expected connected, then start")
-
-
-def _new(websocket: WebSocket, settings: SessionSettings, start: TwilioStart, messages: int) -> _TwilioLink:
-    link = _TwilioLink(websocket, TwilioState(start.stream_sid, 0, 0, 0.0, 0.0), messages)
-    link.begin_with(Configure(settings))
-    return link
 
 
 def _adopting(websocket: WebSocket, kept: KeptSession) -> _TwilioLink:

@@ -42,6 +42,42 @@ _METER = """
   return true;
 })()
 """
+_STOPPED_BY_THE_PAGE = """
+(async () => {  // a runtime that says what is asked of it, and a count of what is played
+  window.WebSocket = class {
+    static OPEN = 1;
+    static CLOSING = 2;
+    readyState = 1;
+    bufferedAmount = 0;
+    constructor() { window.line = this; setTimeout(() => this.onopen()); }
+    send() {}
+    close() {}
+  };
+  const { Call } = await import('/call/switchboard.js');
+  const call = new Call(`ws://${location.host}/v1/realtime`, { way: "relay" });
+  await call.start();
+  let played = 0;
+  const port = call.output.port, post = port.postMessage.bind(port);
+  port.postMessage = (message) => { if (message.samples) played++; post(message); };
+  const tell = (event) => window.line.onmessage({ data: JSON.stringify(event) });
+  const speak = () => tell({ type: "response.output_audio.delta", item_id: "item", delta: btoa("\\0\\0") });
+  const counts = [];
+  tell({ type: "response.created" });
+  speak();
+  counts.push(played);
+  call.interrupt();
+  speak();  // on its way when the page said stop
+  counts.push(played);
+  tell({ type: "response.done", response: { status: "cancelled" } });
+  speak();
+  counts.push(played);
+  call.interrupt();
+  tell({ type: "error", error: { code: "response_cancel_not_active", message: "" } });
+  speak();
+  counts.push(played);
+  return counts;
+})()
+"""
 _CAPTIONS = "[...document.querySelectorAll('#captions li')].map((line) => [line.className.split(' ')[0], line.textContent])"
 
 
@@ -86,6 +122,7 @@ async def test_a_person_talks_to_the_agent(
         await page.run("document.getElementById('stop').click()")
         await page.until("document.getElementById('state').textContent === 'ended'")
         await fleet.wait_for("the session ended", lambda told: told["books"]["ended"] == {"closed_by_caller": 1}, 20)
+        assert await page.run(_STOPPED_BY_THE_PAGE) == [1, 1, 2, 3]
 
 
 _AGENT = """

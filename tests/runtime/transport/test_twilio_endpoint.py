@@ -63,6 +63,14 @@ async def test_what_the_far_end_marks_is_what_was_heard() -> None:  # requiremen
             assert 5 <= len(said.text) <= 25, said.text
 
 
+async def test_an_agent_that_greets_speaks_before_the_caller_does() -> None:  # requirement U1
+    turns: list[Turn] = []
+    agent = _listening_agent(turns)
+    async with local_runtime(agent, twilio_greets=True, twilio_idle_timeout_ms=0) as local, twilio(local) as caller:
+        await caller.until("audio")
+    assert [(turn.text, dict(turn.metadata)["call_sid"]) for turn in turns] == [("", "CA1")]
+
+
 async def test_a_silent_caller_is_spoken_to() -> None:  # requirement U1
     turns: list[Turn] = []
     async with local_runtime(_listening_agent(turns), twilio_idle_timeout_ms=1_000) as local, twilio(local) as caller:
