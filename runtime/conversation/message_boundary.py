@@ -13,20 +13,11 @@ T = TypeVar("T")
 
 
 class _Look(Generic[T]):
-    """`done`: `value` or `error` is there."""
+    """`taken`: `value` is there."""
 
-    def __init__(self, look: Callable[[], T]) -> None:
-        self._look = look
-        self.done = anyio.Event()
+    def __init__(self) -> None:
+        self.taken = anyio.Event()
         self.value: T | None = None
-        self.error: Exception | None = None
-
-    def take(self) -> None:
-        try:
-            self.value = self._look()
-        except Exception as error:  # it is the waiter's, and not the caller's message that fails
-            self.error = error
-        self.done.set()
 
 
 class MessageBoundary(Generic[T]):
@@ -46,19 +37,19 @@ class MessageBoundary(Generic[T]):
     def leave(self) -> None:
         self.is_within = False
         while self._waiting:
-            self._waiting.pop(0).take()
+            waiting = self._waiting.pop(0)
+            waiting.value = self._look()
+            waiting.taken.set()
 
     async def look(self) -> T:
-        """What the look answers, now or as soon as the message that is being obeyed has been. Raises what it raises."""
+        """What the look answers, now or as soon as the message that is being obeyed has been."""
         if not self.is_within:
             return self._look()
-        waiting = _Look(self._look)
+        waiting: _Look[T] = _Look()
         self._waiting.append(waiting)
         try:
-            await waiting.done.wait()
+            await waiting.taken.wait()
         finally:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
-        if waiting.error is not None:
-            raise waiting.error
         return waiting.value  # type: ignore[return-value]  # it was taken
