@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,9 @@ _SAID = {
     "story": "Please tell me a long story.",
     "interruption": "Please stop now because I have another question for you.",
 }
+
+_WELL_INTO_IT_S = 6.0
+"""The first turn is over, and the rest is not: together they take about half a minute."""
 
 
 @dataclass(frozen=True)
@@ -68,21 +71,50 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-async def fleet(tmp_path: Path) -> AsyncIterator[LocalFleet]:
+@asynccontextmanager
+async def _fleet(runtimes: int, logs: Path) -> AsyncIterator[LocalFleet]:
     ports = ["--public-port", "0", "--operator-port", "0", "--control-port", "0"]
     agent = ["--agent", "examples.client_tools_agent:ClientToolsAgent"]
-    async with local_fleet(1, tmp_path, balancer_arguments=ports, runtime_arguments=agent) as fleet:
+    async with local_fleet(runtimes, logs, balancer_arguments=ports, runtime_arguments=agent) as fleet:
         yield fleet
 
 
 @pytest.mark.parametrize("name", sorted(_CLIENTS))
-async def test_a_conversation(name: str, fleet: LocalFleet, speech: Path) -> None:  # requirements V2, V4
+async def test_a_conversation(name: str, tmp_path: Path, speech: Path) -> None:  # requirements V2, V4
+    async with _fleet(1, tmp_path) as fleet:
+        _check(name, await _conversation(name, fleet, speech))
+        await fleet.wait_for("the session ended", lambda told: told["books"]["ended"] == {"closed_by_caller": 1}, 20)
+
+
+@pytest.mark.parametrize("name", sorted(_CLIENTS))
+async def test_a_conversation_whose_runtime_is_killed(name: str, tmp_path: Path, speech: Path) -> None:  # requirement C3
+    """The client is told nothing and does nothing for it: what it has is the conversation of an undisturbed call."""
+    seen: dict[str, Any] = {}
+
+    async def converse() -> None:
+        seen.update(await _conversation(name, fleet, speech))
+
+    async with _fleet(2, tmp_path) as fleet, anyio.create_task_group() as group:
+        group.start_soon(converse)
+        told = await fleet.wait_for("the call", lambda told: told["totals"]["active"] == 1, 30)
+        (serving,) = [number for number, runtime in enumerate(told["runtimes"]) if runtime["active"]]
+        await anyio.sleep(_WELL_INTO_IT_S)
+        assert not seen, "the conversation is still going on"
+        fleet.runtimes[serving].kill()
+    _check(name, seen)
+    assert sum("move ended" in line for line in (tmp_path / "balancer.log").read_text().splitlines()) == 1
+
+
+async def _conversation(name: str, fleet: LocalFleet, speech: Path) -> dict[str, Any]:
     client = _CLIENTS[name]
     assert client.python.exists(), f"{client.environment} is missing: make clients-test installs it"
     done = await anyio.to_thread.run_sync(_run, client, fleet.public.replace("http://", "ws://") + "/v1", speech)
     assert done.returncode == 0, done.stderr[-3000:]
     seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+def _check(name: str, seen: dict[str, Any]) -> None:
     assert not seen.get("error"), seen
     assert not seen.get("errors"), seen
     transcripts, replies = " ".join(seen["transcripts"]).lower(), " ".join(seen["replies"]).lower()
@@ -103,7 +135,6 @@ async def test_a_conversation(name: str, fleet: LocalFleet, speech: Path) -> Non
     assert seen["audio_bytes"] < 40 * 48_000
     if name == "openai-agents":
         assert {"conversation.item.truncated", "conversation.item.retrieved"} <= set(seen["raw"])
-    await fleet.wait_for("the session ended", lambda told: told["books"]["ended"] == {"closed_by_caller": 1}, 20)
 
 
 def _run(client: Client, base_url: str, speech: Path) -> subprocess.CompletedProcess[str]:
