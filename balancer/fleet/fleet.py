@@ -178,6 +178,10 @@ class Fleet:
                 if (upto.balancer_id, upto.balancer_incarnation) == (self.life.balancer_id, self.life.incarnation):
                     for _ in range(seat.flight.settle_upto(upto.placement_number)):
                         self.view.settle(seat.slot, contained=True)
+            for number in seat.settles_with_report:
+                if seat.flight.settle(number):
+                    self.view.settle(seat.slot, contained=True)
+            seat.settles_with_report.clear()
         self.view.report_snapshots(
             [seat.slot for seat in waiting],
             [each.snapshot for each in told],
@@ -207,6 +211,13 @@ class Fleet:
             self._absorb(self.reports.last_ns)
         if seat.flight.settle(number) and self._is_current(seat):
             self.view.settle(seat.slot, contained=admitted)
+
+    def settle_with_report(self, seat: Seat, number: int) -> None:
+        """The last report of this runtime that arrived contains the placement: settled when that has its effect."""
+        if seat.report_waits:
+            seat.settles_with_report.append(number)
+        else:
+            self.settle_placement(seat, number, admitted=True)
 
     def given_back(self, seat: Seat) -> None:
         """A place that the runtime had admitted was released there: its answer, with fresh load, comes after this."""

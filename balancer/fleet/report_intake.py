@@ -1,8 +1,8 @@
 """Which reports are taken, and which of them wait for a moment to be absorbed with others.
 
 A large fleet reports a thousand times a second, and what a report costs the view is nearly the same for one as for sixteen. So
-routine reports that follow each other within milliseconds are gathered; the first of a life, one that tells of another state,
-and what came with a reservation's answer never wait.
+routine reports, and those that come with an admission, are gathered where they follow each other within milliseconds; the first
+of a life, one that tells of another state, and what came with a refusal never wait.
 """
 
 from __future__ import annotations

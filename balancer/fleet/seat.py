@@ -21,3 +21,5 @@ class Seat:
     arrived_ns: int | None = None
     report_waits: bool = False
     """The report is not in the view yet."""
+    settles_with_report: list[int] = field(default_factory=list)
+    """Placements that the waiting report contains, and that count as in flight until it is in the view."""

@@ -116,8 +116,8 @@ class Reservations:
                 )
             except NoCommonKey as error:
                 return NotAdmitted(RefusalReason.UNSUITABLE, str(error)[:200], is_settled=False)
-            if self._take_load(seat, answer):
-                self.fleet.settle_placement(seat, number, admitted=True)
+            if self._take_load(seat, answer, may_wait=True):
+                self.fleet.settle_with_report(seat, number)
             return Admitted(admitted.ticket, ticket, admitted.ticket_ttl_ms)
         self.fleet.settle_placement(seat, number, admitted=False)
         self._take_load(seat, answer)
@@ -160,10 +160,15 @@ class Reservations:
         self.fleet.settle_placement(seat, number, admitted=False)
         return True
 
-    def _take_load(self, seat: Seat, answer: placement_pb2.ReserveResponse | placement_pb2.ReleaseResponse) -> bool:
-        """Whether the answer brought a report of this life: it, or a newer one already taken, contains the placement."""
+    def _take_load(
+        self, seat: Seat, answer: placement_pb2.ReserveResponse | placement_pb2.ReleaseResponse, *, may_wait: bool = False
+    ) -> bool:
+        """Whether the answer brought a report of this life: it, or a newer one already taken, contains the placement.
+
+        `may_wait`: in a rush it is absorbed with others, a few milliseconds later; till then the placement counts as in flight.
+        """
         if not answer.HasField("load"):
             return False
         load: load_pb2.LoadSnapshot = answer.load
-        self.fleet.take_report(*snapshot_from_wire(load), self.clock.now_ns())
+        self.fleet.take_report(*snapshot_from_wire(load), self.clock.now_ns(), may_wait=may_wait)
         return load.runtime_id == seat.member.facts.runtime_id and load.incarnation == seat.member.facts.incarnation

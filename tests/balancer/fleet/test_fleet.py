@@ -233,7 +233,7 @@ def test_reports_in_a_rush_are_taken_together_and_none_waits_long() -> None:
     assert [rush.active(number) for number in range(20)] == [1] * 20
 
 
-def test_a_first_report_a_new_state_and_an_answer_never_wait() -> None:
+def test_a_first_report_a_new_state_and_a_refusal_never_wait() -> None:
     rush = Rush()
     rush.fleet.enroll(replace(FACTS, runtime_id="r40"), rush.now_ns)
     rush.tell(1, **ONE)
@@ -244,8 +244,30 @@ def test_a_first_report_a_new_state_and_an_answer_never_wait() -> None:
     assert (rush.active(2), rush.active(3)) == (1, 1)
     rush.tell(4, **ONE)
     rush.sequence += 1
-    rush.fleet.take_report(report(rush.sequence, runtime_id="r5", **ONE), (), rush.now_ns)  # came with a reservation
+    rush.fleet.take_report(report(rush.sequence, runtime_id="r5", **ONE), (), rush.now_ns)  # came with a refusal
     assert (rush.active(4), rush.active(5)) == (1, 1)
+
+
+def test_a_placement_that_a_waiting_report_contains_counts_once_at_any_moment() -> None:
+    rush = Rush()
+    rush.tell(6, gap_ms=100.0, **ONE)
+    first, second = rush.fleet.open_placement("r7", rush.now_ns), rush.fleet.open_placement("r7", rush.now_ns)
+    assert first is not None
+    assert second is not None
+    rush.tell(7, reserved=1)  # came with the answer to the second, which is in it; the first is still asked
+    rush.fleet.settle_with_report(*second)
+    row = rush.fleet.view.get("r7")
+    assert row is not None
+    assert (row.in_flight, row.reserved) == (2, 0)
+    rush.fleet.sweep(rush.now_ns)
+    row = rush.fleet.view.get("r7")
+    assert row is not None
+    assert (row.in_flight, row.reserved) == (1, 1)
+    rush.tell(7, gap_ms=100.0, reserved=2)
+    rush.fleet.settle_with_report(*first)  # absorbed already: at once
+    row = rush.fleet.view.get("r7")
+    assert row is not None
+    assert (row.in_flight, row.reserved) == (0, 2)
 
 
 def test_what_happens_after_a_waiting_report_has_its_effect_after_it() -> None:

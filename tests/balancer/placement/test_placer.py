@@ -71,15 +71,18 @@ async def test_what_the_runtime_is_told() -> None:
             await placer.place(PlacementRequest(f"c{number}", agent="desk", abilities=frozenset({"tools"})), Door.ASSIGN)
         told = runtime.reserved
         assert [each.placement_number for each in told] == [1, 2, 3, 4, 5, 6]
-        assert [each.oldest_open_placement for each in told] == [1, 2, 3, 4, 5, 6]
+        assert all(1 <= each.oldest_open_placement <= each.placement_number for each in told)
         assert {each.balancer_id for each in told} == {"balancer-1"}
         assert {each.balancer_incarnation for each in told} == {service.balancer.fleet.life.incarnation}
         assert told[0].needs == placement_pb2.Needs(agent="desk", abilities=["tools"])
         assert told[0].door == placement_pb2.DOOR_ASSIGN
         assert told[0].fair_share_per_s == 0.0  # too early to know
-        assert told[5].fair_share_per_s > 0.0
-        assert service.balancer.fleet.view.row(0).in_flight == 0
-        assert service.balancer.fleet.view.row(0).reserved == 6
+        row = service.balancer.fleet.view.row
+        assert row(0).in_flight + row(0).reserved == 6  # answers in a rush are absorbed together; none is counted twice or not
+        await until(lambda: (row(0).in_flight, row(0).reserved) == (0, 6))
+        await placer.place(PlacementRequest("c6", agent="desk"), Door.ASSIGN)
+        assert told[6].oldest_open_placement == 7
+        assert told[6].fair_share_per_s > 0.0
 
 
 async def test_the_same_session_is_never_given_two_places() -> None:  # bug R16
