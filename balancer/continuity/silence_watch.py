@@ -35,12 +35,13 @@ class SilenceWatch:
         """Another runtime's connection; its silence counts from the next look on."""
         self._heard_ns = None
 
-    def look(self, awake_ns: int, was_heard: bool) -> tuple[Silence, bool]:
-        """What its silence is by now, and whether a probe is due. `was_heard`: since the last look, or it could not be."""
+    def look(self, awake_ns: int, was_heard: bool, may_probe: bool = True) -> tuple[Silence, bool]:
+        """What its silence is by now, and whether a probe is to be sent. `was_heard`: since the last look, or it could not be.
+        `may_probe`: False where enough others are probed in its place."""
         if was_heard or self._heard_ns is None:
             self._heard_ns = self._probed_ns = awake_ns
             return Silence.NONE, False
-        is_due = awake_ns - self._probed_ns >= self._probe_after_ns
+        is_due = may_probe and awake_ns - self._probed_ns >= self._probe_after_ns
         if is_due:
             self._probed_ns = awake_ns
         is_long = awake_ns - self._heard_ns >= self._suspect_after_ns

@@ -24,6 +24,7 @@ _QUERY_NAMES: Final = {"model": "agent"}
 _FIELDS: Final = ("agent", "session_id", "abilities", "region", "min_version", "context_window", "priority", "tenant")
 _MOST_PARAMETERS: Final = 64
 _MOST_ABILITIES: Final = 32
+_PRIORITIES: Final = frozenset(Priority)
 
 
 def is_voice_path(path: str) -> bool:
@@ -82,7 +83,7 @@ def needs_from_values(values: Mapping[str, object], new_session_id: Callable[[],
     if "session_id" in values and not is_session_id(session_id):
         raise _bad("session_id", "1-128 characters of [A-Za-z0-9_.:-]")
     priority = _text(values, "priority", 16) or Priority.NORMAL.value
-    if priority not in set(Priority):
+    if priority not in _PRIORITIES:
         raise _bad("priority", " | ".join(Priority))
     min_version = _text(values, "min_version", 64)
     version = parse_version(min_version) if min_version else ()

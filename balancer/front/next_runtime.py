@@ -69,7 +69,7 @@ class NextRuntime:
     def lost(self, leg: Leg) -> None:
         """The runtime of `leg` has lost the call."""
         self._losses += 1
-        self._lost |= {(leg.runtime_id, leg.incarnation)}
+        self._lost |= {leg.life}
 
     def came_on(self) -> None:
         """A checkpoint came: who was lost before it was not lost to what the caller says now."""
@@ -77,7 +77,7 @@ class NextRuntime:
         self._lost = _NOBODY
 
     def could_not_take(self, leg: Leg) -> None:
-        self._failed |= {(leg.runtime_id, leg.incarnation)}
+        self._failed |= {leg.life}
 
     def seek(self, *, serving: Leg | None, is_planned: bool, is_adoption: bool, only_at: str = "") -> None:
         """`serving`: whose runtime must not get it, since it is there. `only_at`: the id of one that a planned move names."""
@@ -86,7 +86,7 @@ class NextRuntime:
             request=replace(self._request, is_adoption=is_adoption),
             upgrade=self._upgrade,
             only_runtime=only_at if is_planned else "",
-            never=_NOBODY if serving is None else frozenset({(serving.runtime_id, serving.incarnation)}),
+            never=_NOBODY if serving is None else frozenset({serving.life}),
             rather_not=self._lost | self._failed,
             is_persistent=not is_planned,
             within_s=timeout_ms / 1000,

@@ -26,6 +26,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from balancer.continuity.pulses import Pulses
 from balancer.front.goodbye import Goodbye
 from balancer.front.leg_watch import LegState, look_at
 from balancer.front.relay_leg import Leg
@@ -280,14 +281,14 @@ class Relay:
 
     # Time
 
-    def tend(self, now_ns: int, awake_ns: int) -> None:
+    def tend(self, now_ns: int, awake_ns: int, pulses: Pulses) -> None:
         """Time passed: probes, deadlines. Call a few times a second. `awake_ns`: time as far as we were awake for it."""
         if self.goodbye.by_ns is not None:
             if now_ns >= self.goodbye.by_ns:
                 self.abort()
             return
         if self.succession is not None:
-            self.succession.tend(now_ns, awake_ns, self.runtime.heard or self.caller.paused_ns is not None)
+            self.succession.tend(now_ns, awake_ns, self.runtime.heard or self.caller.paused_ns is not None, pulses)
         for leg, other in ((self.caller, self.runtime), (self.runtime, self.caller)):
             if leg.transport.is_closing():  # a runtime that is lost, while another is looked for
                 continue

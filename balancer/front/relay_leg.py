@@ -138,6 +138,11 @@ class Leg(asyncio.Protocol):
         self.forward = _nowhere
 
     @property
+    def life(self) -> tuple[str, int]:
+        """Which life of which runtime it is: id and incarnation."""
+        return self.runtime_id, self.incarnation
+
+    @property
     def is_done(self) -> bool:
         """Nobody owes anybody a close frame here."""
         return self.is_gone or (self.sent_close and (self.is_mute or self.close_payload is not None))
@@ -155,7 +160,7 @@ class Leg(asyncio.Protocol):
 
 
 def runtime_leg(
-    relay: LegOwner, transport: asyncio.Transport, placement: Placement, *, max_frame_bytes: int, has_asides: bool
+    relay: LegOwner, transport: asyncio.Transport, placement: Placement, max_frame_bytes: int, *, has_asides: bool
 ) -> Leg:
     """A runtime's connection as a leg of the call; it serves, or is to serve."""
     borders = FrameBorders(

@@ -11,6 +11,7 @@ import anyio
 import anyio.abc
 import structlog
 
+from balancer.continuity.pulses import Pulses
 from balancer.fleet.awake_clock import AwakeClock
 from balancer.front.dial import RuntimeConnection
 from balancer.front.drains import Drains, Movable
@@ -55,9 +56,10 @@ class RelayedCalls:
         self._placer = placer
         self._rule = rule
         self._rng = rng
-        self._log = log
+        self._log = log.bind()  # made once: an unbound logger makes itself anew for each line
         self._observer = observer
         self._awake = AwakeClock(clock.now_ns(), _LATE_STEPS * rule.tend_interval_ms * NS_PER_MS)
+        self._pulses = Pulses()
         self._relays: dict[str, Relay] = {}
         self._emptied = asyncio.Event()
         self._ends: dict[RelayEnd, int] = dict.fromkeys(RelayEnd, 0)
@@ -85,9 +87,7 @@ class RelayedCalls:
         self._relays[session_id] = relay
         self._placer.hold(session_id, placement.epoch)
         succession = partial(Succession, owner=self, upgrade=upgrade, request=placement.request)
-        serving = runtime_leg(
-            relay, runtime.transport, placement, max_frame_bytes=relay.rule.max_frame_bytes, has_asides=runtime.has_asides
-        )
+        serving = runtime_leg(relay, runtime.transport, placement, relay.rule.max_frame_bytes, has_asides=runtime.has_asides)
         relay.begin(serving, succession if runtime.has_asides else None)
         self._log.info(
             "placed", session_id=session_id, epoch=placement.epoch, runtime_id=placement.runtime_id,
@@ -102,14 +102,16 @@ class RelayedCalls:
 
     def tend(self, now_ns: int) -> None:
         awake_ns = self._awake.tick(now_ns)
-        for relay in self.all():
-            relay.tend(now_ns, awake_ns)
+        relays = self.all()
+        self._pulses.look(relay.runtime.life for relay in relays if relay.runtime.heard and relay.succession is not None)
+        for relay in relays:
+            relay.tend(now_ns, awake_ns, self._pulses)
         self.tend_drains()
 
     def tend_drains(self) -> None:
         """Also when a runtime has just said that it leaves."""
         movable = [
-            Movable(relay.session_id, (relay.runtime.runtime_id, relay.runtime.incarnation), relay.succession)
+            Movable(relay.session_id, relay.runtime.life, relay.succession)
             for relay in self._relays.values()
             if relay.succession is not None
         ]
@@ -127,10 +129,7 @@ class RelayedCalls:
     def suspect(self, runtime_id: str, incarnation: int) -> None:
         """The fleet has not heard this runtime for too long."""
         for relay in self.all():
-            if relay.succession is not None and (relay.runtime.runtime_id, relay.runtime.incarnation) == (
-                runtime_id,
-                incarnation,
-            ):
+            if relay.succession is not None and relay.runtime.life == (runtime_id, incarnation):
                 relay.succession.suspect()
 
     def abort(self) -> None:

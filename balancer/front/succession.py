@@ -9,12 +9,14 @@ that the caller has sent and cannot tell it from a new call.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, assert_never
 
 from balancer.continuity import asides
 from balancer.continuity.call_memory import CallMemory, Checkpoint
 from balancer.continuity.intents import IntentName
 from balancer.continuity.move_table import MoveEffect, MoveInput, MoveState, step
+from balancer.continuity.pulses import Pulses
 from balancer.continuity.silence_watch import Silence, SilenceWatch
 from balancer.front.dial import RuntimeConnection
 from balancer.front.leg_switch import LegSwitch
@@ -68,7 +70,8 @@ class Succession:
         self._call = call
         self._owner = owner
         self._rule = rule
-        self._next = NextRuntime(upgrade, request, rule, owner.search, self._found, self._not_found)
+        not_found = partial(self._happened, MoveInput.NOT_FOUND)
+        self._next = NextRuntime(upgrade, request, rule, owner.search, self._found, not_found)
         self._wanted_at = ""
         self._hand_over = 0
         self._kind = MoveKind.PLANNED
@@ -107,8 +110,7 @@ class Succession:
             self._happened(MoveInput.SILENT)
 
     def outlives(self, leg: Leg, close_code: int | None = None) -> bool:
-        """The serving runtime `leg` is lost, or has closed with `close_code`: whether the call goes on without it. If so, the leg
-        is done with."""
+        """The serving runtime `leg` is lost, or closed with `close_code`: whether the call goes on. If so, that leg is done."""
         if self.is_over or not self.is_replaceable or not self._next.may_lose:
             return False
         if self.memory.checkpoint is None and close_code is not None and close_code not in _LEAVING:
@@ -142,7 +144,7 @@ class Succession:
                 if fault:
                     self._call.runtime_lost(leg, RelayEnd.RUNTIME_BROKE_PROTOCOL, 1011, "the runtime broke the protocol")
 
-    def tend(self, now_ns: int, awake_ns: int, was_heard: bool) -> None:
+    def tend(self, now_ns: int, awake_ns: int, was_heard: bool, pulses: Pulses) -> None:
         """Time passed. `was_heard`: the serving runtime said something since the last time, or could not."""
         self.memory.kept.tick(now_ns)
         self.switch.tend(now_ns)
@@ -151,13 +153,15 @@ class Succession:
             self._happened(MoveInput.LATE)
         if not self.switch.is_served:
             return
-        silence, is_probe_due = self._silence.look(awake_ns, was_heard)
+        life = self._call.runtime.life
+        silence, is_probe_due = self._silence.look(awake_ns, was_heard or pulses.is_alive(life), pulses.may_probe(life))
         if is_probe_due:
+            pulses.probed(life)
             self._call.write_control(self._call.runtime, PING, b"")
-        if silence is Silence.NONE:
-            self._happened(MoveInput.HEARD)
-        elif silence is Silence.TOO_LONG:
+        if silence is Silence.TOO_LONG:
             self.suspect()
+        elif silence is Silence.NONE and self.state is MoveState.SUSPECTED:
+            self._happened(MoveInput.HEARD)
 
     # What runtimes say
 
@@ -284,8 +288,7 @@ class Succession:
             connection.transport.abort()
             self._happened(MoveInput.NOT_FOUND)
             return
-        most = self._call.rule.max_frame_bytes
-        target = runtime_leg(self._call, connection.transport, placement, max_frame_bytes=most, has_asides=True)
+        target = runtime_leg(self._call, connection.transport, placement, self._call.rule.max_frame_bytes, has_asides=True)
         target.forward = lambda _frames: self.side_leg_ended(target)  # a target says nothing to the caller before it may
         target.take_over()
         self.switch.target = target
@@ -294,6 +297,3 @@ class Succession:
             target.data_received(connection.early)
         if target is not self._call.runtime or self._call.caller.paused_ns is None:
             target.resume_reading()
-
-    def _not_found(self) -> None:
-        self._happened(MoveInput.NOT_FOUND)
