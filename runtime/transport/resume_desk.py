@@ -154,7 +154,7 @@ class ResumeDesk:
         if presented.tenant not in ("", claims.tenant):
             raise ResumeRefused(ResumeFault.WRONG_TENANT)
         held = self._held.get(SessionId(claims.session_id))
-        if held is None or held.link.over is not None or held.leg.epoch != claims.epoch:
+        if held is None or held.leg.end_reason is not None or held.leg.epoch != claims.epoch:
             raise ResumeRefused(ResumeFault.OVER)
         if claims.place not in held.secrets_:
             raise ResumeRefused(ResumeFault.USED)
