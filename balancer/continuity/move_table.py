@@ -48,6 +48,8 @@ class MoveInput(StrEnum):
     """Nobody had a place within the bound."""
     STATE_CAME = "state_came"
     """The checkpoint that answers our request."""
+    STATE_USELESS = "state_useless"
+    """It came, and of the caller's messages since more are gone than it can do without."""
     READY = "ready"
     """The target has the session back and audio ready."""
     TARGET_FAILED = "target_failed"
@@ -112,6 +114,7 @@ MOVE_TABLE: Final[Mapping[tuple[MoveState, MoveInput], Step]] = MappingProxyType
     (_S.HANDING_OVER, _I.SILENT): Step(_S.SERVING, (_E.CUT_SOURCE, _E.RESTORE, _E.GO_ON, _E.MOVED)),
     (_S.HANDING_OVER, _I.LOST): Step(_S.SERVING, (_E.RESTORE, _E.GO_ON, _E.MOVED)),
     (_S.HANDING_OVER, _I.STATE_CAME): Step(_S.RESTORING, (_E.RESTORE,)),
+    (_S.HANDING_OVER, _I.STATE_USELESS): _BACK,
     (_S.HANDING_OVER, _I.TARGET_FAILED): _BACK,
     (_S.HANDING_OVER, _I.LATE): _BACK,
     (_S.HANDING_OVER, _I.OVER): Step(_S.ENDED, (_E.DROP_TARGET,)),

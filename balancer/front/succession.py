@@ -196,7 +196,7 @@ class Succession:
             if self.state is MoveState.SUSPECTED:  # a search for a call that begins anew must not outlast this
                 self._happened(MoveInput.HEARD)
             if message.answers and message.answers == self._hand_over:
-                self._happened(MoveInput.STATE_CAME)
+                self._happened(MoveInput.STATE_CAME if self.memory.can_restore else MoveInput.STATE_USELESS)
         return fault
 
     def _target_said(self, leg: Leg, said: pb.RuntimeAside | None) -> None:

@@ -268,6 +268,24 @@ async def test_a_move_that_fails_before_the_cut_changes_nothing(failure: str) ->
         assert service.balancer.fleet.books.totals.moved_out == 0
 
 
+async def test_a_caller_who_says_more_than_is_kept_while_its_state_is_asked_for_stays_where_it_is() -> None:
+    runtimes = pair(may_hand_over=anyio.Event())
+    async with fleet_of(*runtimes, replay_most_bytes=65_536) as service, connect(service.url) as client:
+        await says(client, "hello", "1:hello")
+        source, target = first_and_other(runtimes)
+        assert succession(service).want()
+        await until(lambda: succession(service).state is MoveState.HANDING_OVER)
+        for _ in range(3):
+            await client.send("x" * 40_000)
+        await until(lambda: succession(service).memory.kept.forgotten_upto > 1)
+        assert source.may_hand_over is not None
+        source.may_hand_over.set()
+        await until(lambda: moves(service) == {("planned", "stayed"): 1})
+        assert [len(str(said)) for said in await receive(client, 3)] == [40_002] * 3
+        await says(client, "after", "5:after")
+        await until(lambda: target.live == {})
+
+
 @pytest.mark.parametrize("when", ["handing over", "restoring"])
 async def test_the_target_takes_over_when_the_source_goes_before_the_cut(when: str) -> None:
     async def talk(runtime: AsideRuntime, line: Line) -> None:

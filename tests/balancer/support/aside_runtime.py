@@ -149,6 +149,8 @@ async def agent(runtime: AsideRuntime, line: Line) -> None:
             pending = await _answer(runtime, line, item, applied)
         elif item.HasField("hand_over"):
             if not runtime.is_deaf_to_hand_over:
+                if runtime.may_hand_over is not None:
+                    await runtime.may_hand_over.wait()
                 # Everything that it said since the last checkpoint is behind it: this one holds nothing to be said.
                 is_handing_over = True
                 await line.checkpoint([], applied, answers=item.hand_over.number)
@@ -208,6 +210,8 @@ class AsideRuntime(FakeRuntime):
     lines: list[Line] = field(default_factory=list)
     cannot_restore: bool = False
     is_deaf_to_hand_over: bool = False
+    may_hand_over: anyio.Event | None = None
+    """It answers no sooner; None: at once."""
     is_quiet: bool = True
     messages_said: int = 0
     dies_after: int = 0
