@@ -98,7 +98,7 @@ class Conversation:
         self._keys = TelephoneKeys(self.start, self._turns.take_keys)
         self._parts = parts
         self._applied = 0
-        self._boundary = MessageBoundary(self._captured)
+        self._boundary = MessageBoundary()
         self._restored: Checkpoint | None = None
         self._frames_per_message = 1.0
         self._started = anyio.Event()
@@ -135,10 +135,12 @@ class Conversation:
         ages_ms = ((now_ns - self._opened_ns) // NS_PER_MS, (now_ns - self._last_message_ns) // NS_PER_MS)
         return checkpoint_of(self._parts, self._turns, self._applied, self._outbox.contents, ages_ms, self._keys.pending)
 
-    async def _settled(self) -> tuple[Checkpoint, bool]:
-        checkpoint = await self._boundary.look()
-        is_quiet = self._turns.is_quiet and not checkpoint.waiting and not checkpoint.keys
-        return checkpoint, is_quiet
+    async def _settled(self, keep: Callable[[Checkpoint, bool], None]) -> None:
+        def take() -> None:
+            checkpoint = self._captured()
+            keep(checkpoint, self._turns.is_quiet and not checkpoint.waiting and not checkpoint.keys)
+
+        await self._boundary.look(take)
 
     async def hand_over(self, number: int) -> None:
         """The session is about to go on elsewhere: keeps it in answer to `number`, and decides nothing more until `stay`. The

@@ -163,7 +163,7 @@ class Mouth:
         left_ms = heard_ms
         for piece in self._pieces:
             if piece.audio_ms <= 0:
-                break
+                continue  # not made yet, as all behind it; or without a sound: a picture, a mark of layout
             parts.append(heard_part(piece.text, left_ms, piece.audio_ms))
             left_ms -= piece.audio_ms
             if left_ms <= 0:

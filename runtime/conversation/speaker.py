@@ -263,7 +263,9 @@ class Speaker:
         if reply is self.reply:
             reply.mouth.acknowledge(played_ms)
         else:
-            self._context.correct_agent(reply.item_id, reply.heard_text(min(max(0, played_ms), reply.mouth.sent_ms)))
+            heard_ms = min(max(0, played_ms), reply.mouth.sent_ms)
+            is_complete = reply.is_sent and heard_ms == reply.mouth.sent_ms
+            self._context.correct_agent(reply.item_id, reply.heard_text(heard_ms), is_complete=is_complete)
 
     def _running(self) -> Reply:
         assert self.reply is not None, "the table asks for this only where a reply runs"

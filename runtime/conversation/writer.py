@@ -28,8 +28,8 @@ class Writer:
     """Sends one session's events, in order.
 
     Args:
-        settled: waits until the session stands between two messages of its caller, and answers its checkpoint and whether it is
-            quiet.
+        settled: waits until the session stands between two messages of its caller, and there calls what it is given with its
+            checkpoint and whether it is quiet: what is kept beside them must be of the same instant.
         stop: ends the session.
         stale_sent: counts a frame that left after its fence; apart from the outbox, which is to prevent it.
     """
@@ -38,7 +38,7 @@ class Writer:
         self,
         outbox: Outbox,
         slow_caller_s: float,
-        settled: Callable[[], Awaitable[tuple[Checkpoint, bool]]],
+        settled: Callable[[Callable[[Checkpoint, bool], None]], Awaitable[None]],
         stop: Callable[[EndReason], None],
         stale_sent: Callable[[], None],
     ) -> None:
@@ -135,12 +135,16 @@ class Writer:
         await self._send(link, messages)
 
     async def _keep(self, link: CallLink, following: Sequence[Message]) -> None:
-        assert link.keeper is not None, "asked for only where one is"
-        checkpoint, is_quiet = await self._settled()
-        answers, self._asked = self._asked, 0
-        if answers:
-            self._may_decide = anyio.Event()
-        link.keeper.keep(checkpoint, following, is_quiet=is_quiet, answers=answers)
+        keeper = link.keeper
+        assert keeper is not None, "asked for only where one is"
+
+        def keep(checkpoint: Checkpoint, is_quiet: bool) -> None:
+            answers, self._asked = self._asked, 0
+            if answers:
+                self._may_decide = anyio.Event()
+            keeper.keep(checkpoint, following, is_quiet=is_quiet, answers=answers)
+
+        await self._settled(keep)
         self._is_due = False
         self._keep_at = anyio.current_time() + _KEEP_EVERY_S
 

@@ -86,15 +86,16 @@ class Context:
             at -= 1
         self._insert(at, self._number if behind is None else behind, Said(Role.AGENT, text, is_complete, item_id))
 
-    def correct_agent(self, item_id: str, text: str) -> None:
-        """The caller reports what was really heard of a reply; one that was heard whole stays complete."""
+    def correct_agent(self, item_id: str, text: str, *, is_complete: bool = False) -> None:
+        """The caller reports what was really heard of a reply, maybe more each time: `is_complete` once it is all of it. One that
+        was heard whole stays complete."""
         at = self._index(item_id)
         if at is None:
             return
         number, said = self._said[at]
         if not (said.is_complete and text == said.text):
             self._characters += len(text) - len(said.text)
-            self._said[at] = number, replace(said, text=text, is_complete=False)
+            self._said[at] = number, replace(said, text=text, is_complete=is_complete)
 
     def _index(self, item_id: str) -> int | None:
         found = (at for at, (_, said) in enumerate(self._said) if said.item_id == item_id)

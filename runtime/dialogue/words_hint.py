@@ -8,6 +8,8 @@ from typing import Final
 __all__ = ["is_backchannel", "silence_factor"]
 
 _WORD: Final = re.compile(r"[a-z]+(?:'[a-z]+)?")
+_ANY_WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
+"""Of any script, and what a recogniser writes in digits."""
 _OPEN_TEXT: Final = (
     "a an and as at because but by for from his her if in into is its like my of on or our so than that the their then to um "
     "uh until was were when where which while who whose with would your"
@@ -51,6 +53,8 @@ def is_backchannel(text: str) -> bool:
 
     >>> is_backchannel("Uh-huh."), is_backchannel("Okay, I see."), is_backchannel("No, wait."), is_backchannel("")
     (True, True, False, True)
+    >>> is_backchannel("7:30."), is_backchannel("Да.")
+    (False, False)
     """
-    words = _WORD.findall(text.lower())
+    words = _ANY_WORD.findall(text.lower())
     return len(words) <= _MOST_WORDS and all(word in _BACKCHANNEL for word in words)

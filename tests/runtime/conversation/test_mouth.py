@@ -46,6 +46,7 @@ async def test_what_was_heard_is_cut_at_words() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(mouth.run)
             await mouth.say("one two.")
+            await mouth.say("  ")  # without a sound, as a picture in a language model's answer
             await mouth.say("three four.")
             mouth.finish()
     assert mouth.heard_text(0) == ""

@@ -29,10 +29,14 @@ class _Keeper:
     """Keeps the place of each checkpoint among what was told."""
 
     told: list[ev.AgentEvent]
+    link: ScriptedLink
+    applied: list[int] = field(default_factory=list)
+    """Where the wire stood at each checkpoint."""
     kept: list[tuple[int, Checkpoint, list[ev.AgentEvent], bool, int]] = field(default_factory=list)
     ended: list[EndReason] = field(default_factory=list)
 
     def keep(self, checkpoint: Checkpoint, following: Sequence[Message], *, is_quiet: bool, answers: int) -> None:
+        self.applied.append(self.link.applied)
         events = list(cast(Sequence[ev.AgentEvent], following))
         self.kept.append((len(self.told), checkpoint, events, is_quiet, answers))
 
@@ -57,7 +61,7 @@ class _Eager(ScriptedLink):
 @asynccontextmanager
 async def _kept(lead_ms: int = 60_000) -> AsyncIterator[tuple[_Process, _Keeper]]:
     process = _Process(_ANSWER, lead_ms, IntentMemory())
-    keeper = _Keeper(process.link.told)
+    keeper = _Keeper(process.link.told, process.link)
     process.link.keeper = keeper
 
     async def run() -> None:
@@ -88,12 +92,13 @@ async def test_who_sends_without_a_pause_is_answered_all_the_same() -> None:  # 
     process = _Process(_ANSWER, 60_000, IntentMemory())
     process.link.close()
     link = process.link = _Eager([SayText("hello", "mine"), *quiet(150.0)])
-    link.keeper = keeper = _Keeper(link.told)
+    link.keeper = keeper = _Keeper(link.told, link)
     async with anyio.create_task_group() as group:
         group.start_soon(process.conversation.run, link, None)
         await link.until(ev.TextAdded)
         assert len(link.ready) > 1_000
         assert keeper.kept[-1][1].applied < 1_000
+        assert keeper.applied == [checkpoint.applied for _, checkpoint, *_ in keeper.kept]  # one instant
         group.cancel_scope.cancel()
     link.close()
 
@@ -125,7 +130,7 @@ async def test_a_session_that_is_handed_over_says_what_it_has_decided_and_no_mor
 
 async def test_a_session_that_went_elsewhere_ends_without_a_word() -> None:  # requirement C1
     process = _Process(_ANSWER, 40, IntentMemory())
-    keeper = _Keeper(process.link.told)
+    keeper = _Keeper(process.link.told, process.link)
     process.link.keeper = keeper
     reasons: list[EndReason | None] = []
 
@@ -158,7 +163,7 @@ async def test_an_end_is_told_to_the_keeper_and_a_lost_connection_is_not() -> No
 async def test_what_the_caller_has_had_since_is_not_said_again(told: int) -> None:  # requirement C2, C3
     """`told` messages were forwarded since the checkpoint: the one that it holds, and then audio."""
     first = _Process(_ANSWER, 60_000, IntentMemory())
-    keeper = _Keeper(first.link.told)
+    keeper = _Keeper(first.link.told, first.link)
     first.link.keeper = keeper
     second = _Process(_ANSWER, 60_000, IntentMemory())
     events = [*noise(0.6), *quiet(0.6)]

@@ -42,6 +42,9 @@ def test_the_end_of_a_text_says_how_long_to_wait(text: str, expected: float) -> 
         ("No.", False),
         ("Yes.", False),
         ("Okay, but wait", False),
+        ("7:30.", False),  # an answer, as a recogniser writes it
+        ("4.", False),
+        ("Да.", False),
     ],
 )
 def test_backchannels(text: str, expected: bool) -> None:
