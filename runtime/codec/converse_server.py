@@ -27,20 +27,20 @@ class ConverseEncoder:
     def __init__(self, settings: SessionSettings, told: tuple[int, int] = (0, 0)) -> None:
         """Args: `told`: where another encoder stood: the last message's ordinal, and the media time of its reply."""
         self._settings = settings
-        self._ordinal, self._media_time_ms = told
+        self.ordinal, self._media_time_ms = told
 
     @property
     def told(self) -> tuple[int, int]:
         """What another encoder goes on from."""
-        return self._ordinal, self._media_time_ms
+        return self.ordinal, self._media_time_ms
 
     def encode(self, event: ev.AgentEvent) -> list[pb.ConverseResponse]:
         """Messages in order; an empty list for what this wire does not say."""
         response = self._response(event)
         if response is None:
             return []
-        self._ordinal += 1
-        response.ordinal = self._ordinal
+        self.ordinal += 1
+        response.ordinal = self.ordinal
         return [response]
 
     def _response(self, event: ev.AgentEvent) -> pb.ConverseResponse | None:

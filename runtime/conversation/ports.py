@@ -52,10 +52,13 @@ class CallLink(Protocol):
     Attributes:
         keeper: where this session's checkpoints go, so that it outlives this process; None: nowhere.
         frames_per_message: how many 20 ms frames of a reply one message carries, on average.
+        numbered: how many messages have their number, where the wire numbers them. Set by who knows of more that another
+            process has told, or makes some of those again.
     """
 
     keeper: Keeper | None
     frames_per_message: float
+    numbered: int
 
     @property
     def applied(self) -> int:

@@ -60,7 +60,7 @@ class Writer:
         self._may_decide.set()
         self._asked = 0
         self._following: Sequence[Message] = ()
-        self._told_frames = 0
+        self._told_frames = self._told_elsewhere = 0
 
     def fence(self, generation: int) -> None:
         self._fenced_upto = max(self._fenced_upto, generation)
@@ -82,7 +82,8 @@ class Writer:
     def go_on(self, following: Sequence[Message], told_audio_messages: int) -> None:
         """Another process has kept the session: `following` is sent first, and so many messages of the reply's frames, which the
         caller has had, are made again and not sent again."""
-        self._following, self._told_frames = following, told_audio_messages
+        self._following = following
+        self._told_frames = self._told_elsewhere = told_audio_messages
         self._may_speak.set()
 
     def hand_over(self, number: int) -> None:
@@ -96,6 +97,7 @@ class Writer:
 
     async def run(self, link: CallLink) -> None:
         await self._may_speak.wait()
+        link.numbered += self._told_elsewhere  # whatever has been fenced since: the caller has them
         if self._following:
             await self._send(link, self._following)
         async with anyio.create_task_group() as group:
@@ -122,10 +124,7 @@ class Writer:
         if isinstance(event, ReplyAudio):
             if event.generation <= self._fenced_upto:
                 self._stale_sent()
-            messages = link.encode(event)
-            told = min(self._told_frames, len(messages))
-            self._told_frames -= told
-            await self._send(link, messages[told:])
+            await self._send(link, self._untold(link, event) if self._told_frames else link.encode(event))
             return
         if not self._may_decide.is_set():
             await self._may_decide.wait()
@@ -133,6 +132,16 @@ class Writer:
         if link.keeper is not None and messages:
             await self._keep(link, messages)
         await self._send(link, messages)
+
+    def _untold(self, link: CallLink, event: ReplyAudio) -> Sequence[Message]:
+        """What of it the caller has not had. The rest is numbered as it was then, whatever was said since."""
+        numbered = link.numbered
+        link.numbered = numbered - self._told_frames
+        messages = link.encode(event)
+        link.numbered = max(numbered, link.numbered)
+        told = min(self._told_frames, len(messages))
+        self._told_frames -= told
+        return messages[told:]
 
     async def _keep(self, link: CallLink, following: Sequence[Message]) -> None:
         keeper = link.keeper

@@ -156,6 +156,7 @@ class _GrpcLink:
     def __init__(self, context: _Context, settings: SessionSettings) -> None:
         self.keeper: Keeper | None = None  # this wire's calls live and die with their process
         self.frames_per_message = 1.0
+        self.numbered = 0
         self.applied = self.receiving = 0
         self._context = context
         self._decoder = ConverseDecoder(settings)

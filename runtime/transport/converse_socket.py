@@ -145,5 +145,13 @@ class _BinaryLink(WebSocketLink):
         follow_up = self._decoder.follow_up(event)
         return [event] if follow_up is None else [event, follow_up]
 
+    @property
+    def numbered(self) -> int:
+        return self._encoder.ordinal
+
+    @numbered.setter
+    def numbered(self, count: int) -> None:
+        self._encoder.ordinal = count
+
     def encode(self, event: AgentEvent) -> Sequence[bytes]:
         return [response.SerializeToString() for response in self._encoder.encode(event)]

@@ -71,5 +71,13 @@ class _RealtimeLink(WebSocketLink):
     def audio_of(self, message: WireMessage) -> bytes | None:
         return self._decoder.audio_of(message) if isinstance(message, str) else None
 
+    @property
+    def numbered(self) -> int:
+        return self._encoder.state.events
+
+    @numbered.setter
+    def numbered(self, count: int) -> None:
+        self._encoder.state.events = count
+
     def encode(self, event: AgentEvent) -> Sequence[str]:
         return self._encoder.encode(event)

@@ -77,6 +77,7 @@ class ResumableLink:
     """
 
     frames_per_message = 1.0
+    numbered = 0
 
     def __init__(
         self,

@@ -44,6 +44,7 @@ class WebSocketLink(ABC):
         self.applied = self.receiving = applied
         self._websocket = websocket
         self._waiting: deque[CallerEvent] = deque()
+        self._numbered = 0
         self._is_holding = False
         self._held: deque[WireMessage] = deque()
         self._listening: anyio.CancelScope | None = None
@@ -64,6 +65,15 @@ class WebSocketLink(ABC):
     @abstractmethod
     def encode(self, event: AgentEvent) -> Sequence[WireMessage]:
         """As the port."""
+
+    @property
+    def numbered(self) -> int:
+        """As the port; of a wire without numbers nobody asks."""
+        return self._numbered
+
+    @numbered.setter
+    def numbered(self, count: int) -> None:
+        self._numbered = count
 
     def begin_with(self, event: CallerEvent) -> None:
         """What the messages that were read before mean is received first."""

@@ -43,6 +43,9 @@ class ScriptedLink:
         self._give, self._take = anyio.create_memory_object_stream[CallerEvent](10_000)
         self.keeper: Keeper | None = None
         self.frames_per_message = 1.0
+        self.numbered = 0
+        self.numbers: list[tuple[AgentEvent, int]] = []
+        """Of what was encoded."""
         self.applied = 0
         self.told: list[AgentEvent] = []
         self.closed_with = EndReason.CONNECTION_LOST
@@ -88,6 +91,8 @@ class ScriptedLink:
         return event
 
     def encode(self, event: AgentEvent) -> Sequence[Message]:
+        self.numbered += 1
+        self.numbers.append((event, self.numbered))
         return [event]
 
     async def send(self, messages: Sequence[Message]) -> None:

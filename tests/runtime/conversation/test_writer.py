@@ -159,6 +159,22 @@ async def test_an_end_is_told_to_the_keeper_and_a_lost_connection_is_not() -> No
             assert keeper.ended == told
 
 
+async def test_no_number_is_used_twice_where_the_reply_is_stopped_at_once() -> None:  # requirement C3
+    process = _Process(_ANSWER, 60_000, IntentMemory())
+    writer = process.conversation._writer
+    writer.stand_by()
+    async with anyio.create_task_group() as group:
+        group.start_soon(process.conversation.run, process.link, None)
+        await anyio.wait_all_tasks_blocked()
+        writer.go_on((), 25)
+        process.conversation.fence(1)
+        process.conversation.emit(ev.Flush(1))
+        await process.link.until(ev.Flush)
+        group.cancel_scope.cancel()
+    assert process.link.numbers == [(ev.Flush(1), 26)]
+    process.link.close()
+
+
 @pytest.mark.parametrize("told", [0, 1, 3, 40])
 async def test_what_the_caller_has_had_since_is_not_said_again(told: int) -> None:  # requirement C2, C3
     """`told` messages were forwarded since the checkpoint: the one that it holds, and then audio."""
@@ -181,9 +197,13 @@ async def test_what_the_caller_has_had_since_is_not_said_again(told: int) -> Non
         await second.conversation.restore(checkpoint, kept[checkpoint.audio_from - 1 : checkpoint.applied])
         group.start_soon(second.conversation.run, second.link, None)
         second.conversation.go_on(following, told, 0)
+        second.conversation.emit(ev.InputCleared())  # before any audio is there again
         await second.link.until(ev.ReplyDone)
         group.cancel_scope.cancel()
     rest = first.link.told[place + told :]
+    numbers = [number for event, number in second.link.numbers if any(event is each for each in second.link.told)]
+    assert numbers == list(range(max(0, told - 1) + 1, max(0, told - 1) + 1 + len(numbers)))  # none of those that are told
+    second.link.told.remove(ev.InputCleared())
     assert _shape(second.link.told) == _shape(rest)
     assert _audio(second.link.told) == _audio(rest)
     for process in (first, second):
