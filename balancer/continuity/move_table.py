@@ -104,7 +104,7 @@ MOVE_TABLE: Final[Mapping[tuple[MoveState, MoveInput], Step]] = MappingProxyType
     (_S.SERVING, _I.LOST): Step(_S.ORPHANED, (_E.HOLD, _E.SEEK)),
     (_S.SERVING, _I.OVER): Step(_S.ENDED),
 
-    (_S.SEEKING, _I.SILENT): Step(_S.SUSPECTED),
+    (_S.SEEKING, _I.SILENT): Step(_S.SUSPECTED, (_E.STOP_SEEKING, _E.SEEK)),
     (_S.SEEKING, _I.LOST): Step(_S.ORPHANED, (_E.HOLD, _E.STOP_SEEKING, _E.SEEK)),
     (_S.SEEKING, _I.ARRIVED): Step(_S.HANDING_OVER, (_E.ASK_FOR_STATE,)),
     (_S.SEEKING, _I.NOT_FOUND): _UNFOUND,

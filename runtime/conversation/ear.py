@@ -172,13 +172,16 @@ class Ear:
                     self._forget_before(self._prefix_frames + _ONSET_FRAMES)
         return None
 
-    def commit(self) -> Utterance | None:
-        """The turn is over now. None where nothing was said (or, without turn detection, nothing was appended)."""
+    def commit(self, least_samples: int = 1) -> Utterance | None:
+        """The turn is over now. None where nothing was said (or, without turn detection, nothing was appended), or less than
+        `least_samples`: then it goes on."""
         if self._vad is None:
-            if not self._frames:
+            if len(self._frames) * VAD_FRAME_SAMPLES < least_samples:
                 return None
             self._voiced_until_ns = self._clock.now_ns()
             return self._take(TurnEnded(self._frame, self._frame))
+        if not self.endpointer.is_speech or len(self.paused_utterance().samples) < least_samples:
+            return None
         ended = self.endpointer.finish()
         return None if ended is None else self._take(ended)
 

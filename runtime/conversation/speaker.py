@@ -256,10 +256,10 @@ class Speaker:
         While it plays this is where play-out stands; afterwards it corrects the history. An older reply changes nothing any more.
         """
         reply = self.reply or self.last
+        if self.last is not None and (generation == self.last.generation if generation else item_id == self.last.item_id):
+            reply = self.last
         if reply is None or generation not in (0, reply.generation):
             return
-        if not generation and item_id and self.last is not None and item_id == self.last.item_id:
-            reply = self.last
         if reply is self.reply:
             reply.mouth.acknowledge(played_ms)
         else:

@@ -51,12 +51,13 @@ class Transcriber:
         """Whether words of a pause are wanted, on their way or there."""
         return self._ahead is not None
 
-    def listen_ahead(self, utterance: Utterance) -> None:
-        """The words so far are wanted, behind all that somebody waits for."""
+    def listen_ahead(self, utterance: Utterance, *, is_awaited: bool = False) -> None:
+        """The words so far are wanted, behind all that somebody waits for; `is_awaited`: in silence, until they are there."""
         if self._ahead is not None and self._ahead.utterance.voiced_until_ms == utterance.voiced_until_ms:
+            self._ahead.urgency.is_awaited |= is_awaited
             return
         self.drop()
-        self._ahead = Transcript(utterance, Urgency(is_awaited=False))
+        self._ahead = Transcript(utterance, Urgency(is_awaited=is_awaited))
         self._start(self._ahead)
 
     def drop(self) -> None:

@@ -116,7 +116,7 @@ class TurnTaker:
         for commit in self.answers.commits:
             self.transcriber.begin(commit.transcript)
         if self.held_turn is not None:
-            self.transcriber.listen_ahead(self.held_turn)
+            self.transcriber.listen_ahead(self.held_turn, is_awaited=True)
         elif self.ear.endpointer.is_paused and self._floor in (Floor.DECIDING, *UNPROVEN):
             self.transcriber.listen_ahead(self.ear.paused_utterance())
         if self._floor in UNPROVEN and self.speaker.reply is not None:
@@ -135,8 +135,8 @@ class TurnTaker:
 
     def commit(self, event_id: str) -> None:
         """The client says that what it appended is a turn."""
-        utterance = self.ear.commit()
-        if utterance is None or len(utterance.samples) < SHORTEST_SAMPLES:
+        utterance = self.ear.commit(SHORTEST_SAMPLES)
+        if utterance is None:
             text = "nothing to commit; allowed: at least 100 ms of audio"
             self._stage.emit(SoftError("input_audio_buffer_commit_empty", text, event_id))
         else:
@@ -192,7 +192,7 @@ class TurnTaker:
                 self._began(heard)
             case Pause(utterance):
                 if self._happen(Happening.PAUSE) is Action.LISTEN_AHEAD:
-                    self.transcriber.listen_ahead(utterance)
+                    self.transcriber.listen_ahead(utterance, is_awaited=self._floor in UNPROVEN)
                     self._classify(utterance)
             case GoesOn():
                 self._happen(Happening.VOICE)
@@ -202,8 +202,14 @@ class TurnTaker:
                 assert_never(heard)
 
     def _began(self, onset: Onset) -> None:
-        self.onset = onset
         self.silent_caller.spoke()
+        if self.held_turn is not None:
+            # More speech over the reply before the words of the first are there: they count together.
+            self.ear.take_back(self.held_turn, onset.frame)
+            self.held_turn = None
+            self._happen(Happening.VOICE)
+            return
+        self.onset = onset
         if not self._may_interrupt:
             self._announce()
         elif self.speaker.belongs_to_the_turn(onset):
@@ -269,7 +275,7 @@ class TurnTaker:
         if self._floor in UNPROVEN:
             self.held_turn = utterance
             self._happen(Happening.SILENCE)
-            self.transcriber.listen_ahead(utterance)
+            self.transcriber.listen_ahead(utterance, is_awaited=True)
             return
         if self.order.open_id:
             self._stage.emit(SpeechStopped(self.order.open_id, utterance.media_time_ms, utterance.voiced_until_ms))
@@ -342,7 +348,7 @@ class TurnTaker:
         held, self.held_turn = self.held_turn, None
         if held is not None:
             self._turn_over(held)
-        elif self.transcriber.is_ahead:
+        elif self.ear.endpointer.is_paused and self.transcriber.is_ahead:
             self._happen(Happening.PAUSE)
 
     def _first_audio(self) -> None:

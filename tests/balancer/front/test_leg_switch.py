@@ -10,9 +10,11 @@ import anyio
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from balancer.continuity.move_table import MoveState
-from balancer.front.dial import RuntimeConnection
+from balancer.continuity.move_table import MoveInput, MoveState
+from balancer.front import search
+from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
 from balancer.front.succession import Succession
+from balancer.front.upgrade import Upgrade
 from balancer.placement.placement import Placement
 from protos.switchboard.v1 import continuity_pb2 as pb
 from protos.switchboard.v1 import placement_pb2
@@ -328,6 +330,36 @@ async def test_a_move_goes_where_it_was_told_to() -> None:
         assert succession(service).want(wanted.runtime_id)
         await until(lambda: moves(service) == {("planned", "moved"): 1})
         assert wanted.live
+        await says(client, "here", "2:here")
+        wanted.die()  # where it was told to go says nothing about where it may go on
+        await says(client, "there", "3:there")
+        assert moves(service) == {("planned", "moved"): 1, ("crash", "moved"): 1}
+
+
+async def test_the_search_of_a_planned_move_is_none_for_a_call_that_is_lost_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks at one named runtime, once: another that has room must be found all the same."""
+    runtimes = [AsideRuntime(f"r{number}") for number in range(3)]
+    may_fail = anyio.Event()
+    async with fleet_of(*runtimes) as service, connect(service.url) as client:
+        await says(client, "hello", "1:hello")
+        (first,) = [each for each in runtimes if each.live]
+        named = next(each for each in runtimes if not each.live)
+
+        async def dial(upgrade: Upgrade, placement: Placement, timeout_s: float) -> RuntimeConnection:
+            if placement.runtime_id == named.runtime_id:
+                await may_fail.wait()
+                raise DialFailed("slow")
+            return await dial_runtime(upgrade, placement, timeout_s)
+
+        monkeypatch.setattr(search, "dial_runtime", dial)
+        call = succession(service)
+        assert call.want(named.runtime_id)
+        await until(lambda: bool(named.reserved))
+        call._happened(MoveInput.SILENT)
+        first.die()
+        await until(lambda: call.state is not MoveState.SUSPECTED)
+        may_fail.set()
+        await says(client, "still?", "2:still?")
 
 
 async def test_idle_calls_of_one_runtime_share_their_probes_and_are_left_together_when_it_stops() -> None:  # requirement C3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
@@ -26,7 +26,7 @@ from runtime.dialogue.caller_events import (
 from runtime.dialogue.session_settings import ServerVad
 from runtime.dialogue.turn_table import Floor
 from runtime.engines.errors import EngineBusy
-from runtime.engines.ports import INPUT_RATE_HZ, Samples
+from runtime.engines.ports import INPUT_RATE_HZ, RecognizedSpeech, Samples, Urgency
 from runtime.engines.synthetic import SettableRecognizer, ToneSynthesizer
 from runtime.primitives.reasons import EndReason
 from tests.support.call_parts import ScriptedAgent, noise, quiet, tool
@@ -87,6 +87,53 @@ async def test_play_out_that_is_reported_to_its_end_was_heard_whole() -> None:  
         await call.link.do(ReportHeard(2, _ANSWER_MS // 2), ReportHeard(2, _ANSWER_MS), SayText("b"), RequestReply())
         await call.link.until(ev.ReplyDone, 3)
     assert (agent.turns[2].history[3].text, agent.turns[2].history[3].is_complete) == (_ANSWER, True)
+
+
+async def test_more_speech_over_the_reply_before_the_words_are_there_counts_together() -> None:  # requirement V2
+    class _Slow(SettableRecognizer):
+        gate = anyio.Event()
+        asked: ClassVar[list[tuple[int, bool]]] = []
+
+        async def recognize(self, samples: Samples, urgency: Urgency | None = None) -> RecognizedSpeech:
+            assert urgency is not None
+            self.asked.append((samples.size, urgency.is_awaited))
+            await self.gate.wait()
+            return await super().recognize(samples)
+
+    recognizer = _Slow("stop please")
+    recognizer.gate.set()
+    settings = replace(SETTINGS, turn_detection=ServerVad(silence_duration_ms=200, is_adaptive=False))
+    async with session(_ANSWER, recognizer=recognizer, settings=settings, lead_ms=40) as call:
+        await _until_it_speaks(call)
+        recognizer.gate = anyio.Event()
+        recognizer.asked.clear()
+        await call.link.do(*noise(0.3), *quiet(0.3))
+        await until(lambda: call.conversation._turns.held_turn is not None)
+        await call.link.do(*noise(0.3), *quiet(0.3))
+        await until(lambda: len(recognizer.asked) == 2 and call.conversation._turns.held_turn is not None)
+        recognizer.gate.set()
+        heard = await call.link.until(ev.TranscriptReady, 2)
+        assert heard.audio_ms > 900, "both, and what was between them"
+        assert len(call.link.of(ev.InputCommitted)) == 2
+    (first, first_awaited), (both, both_awaited) = recognizer.asked
+    assert both > first + 0.5 * INPUT_RATE_HZ
+    assert (first_awaited, both_awaited) == (True, True)  # the reply is held until they are there
+
+
+async def test_a_commit_of_too_little_leaves_the_turn_open() -> None:
+    vad = ServerVad(silence_duration_ms=200, prefix_padding_ms=0, is_adaptive=False)
+    async with session("Yes.", settings=replace(SETTINGS, turn_detection=vad)) as call:
+        await call.link.do(*quiet(0.3))
+        for event in noise(1.0):
+            await call.link.do(event)
+            await anyio.wait_all_tasks_blocked()
+            if call.conversation._turns.ear.is_hearing_speech:
+                break
+        await call.link.do(CommitAudio("c"))
+        assert (await call.link.until(ev.SoftError)).code == "input_audio_buffer_commit_empty"
+        await call.link.do(*noise(0.3), *quiet(0.5))
+        assert (await call.link.until(ev.ReplyDone)).status is ev.ReplyStatus.COMPLETED
+        assert len(call.link.of(ev.InputCommitted)) == 1
 
 
 async def test_what_waits_for_a_slow_caller_is_held_as_well() -> None:  # requirement V2
