@@ -46,6 +46,10 @@ class BorderFailure:
     text: str
 
 
+_MOST_CONTROLS: Final = 256
+"""Of one piece of bytes: nobody needs as many in a minute, and each costs as much as a frame of audio and is told to nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class ControlFrame:
     """A whole close, ping or pong, payload unmasked (at most 125 bytes)."""
@@ -203,6 +207,8 @@ class FrameBorders:
                 if first & 0x0F == CLOSE:
                     self.is_closed = True
                     break
+                if len(self.controls) > _MOST_CONTROLS:
+                    self._fail(1008, f"more than {_MOST_CONTROLS} pings and pongs at once")
                 continue
             self.is_in_message = not first & 0x80
             if first & 0x80:
