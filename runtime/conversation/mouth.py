@@ -153,6 +153,11 @@ class Mouth:
     def sent_ms(self) -> int:
         return self._pacer.sent_ms
 
+    @property
+    def whole_ms(self) -> int:
+        """The sound of all pieces, which fills its last frames only in part: who has played so much has played all."""
+        return sum(piece.audio_ms for piece in self._pieces)
+
     def heard_ms(self) -> int:
         """How much was played out by now, if the caller plays as it comes."""
         return self._pacer.heard_ms(self._clock.now_ns())

@@ -70,6 +70,10 @@ class MuteMouth:
     def sent_ms(self) -> int:
         return 0
 
+    @property
+    def whole_ms(self) -> int:
+        return 0
+
     def heard_ms(self) -> int:
         return 0
 

@@ -157,7 +157,7 @@ class Reply:
 
     def heard_text(self, heard_ms: int) -> str:
         """What of the text was heard when `heard_ms` of the audio were played; all of it, as the agent wrote it, if all was."""
-        return self.text if self.is_sent and heard_ms >= self.mouth.sent_ms else self.mouth.heard_text(heard_ms)
+        return self.text if self.is_sent and heard_ms >= self.mouth.whole_ms else self.mouth.heard_text(heard_ms)
 
     @property
     def said(self) -> tuple[str, bool]:

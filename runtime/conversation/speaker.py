@@ -264,7 +264,7 @@ class Speaker:
             reply.mouth.acknowledge(played_ms)
         else:
             heard_ms = min(max(0, played_ms), reply.mouth.sent_ms)
-            is_complete = reply.is_sent and heard_ms == reply.mouth.sent_ms
+            is_complete = reply.is_sent and heard_ms >= reply.mouth.whole_ms
             self._context.correct_agent(reply.item_id, reply.heard_text(heard_ms), is_complete=is_complete)
 
     def _running(self) -> Reply:
