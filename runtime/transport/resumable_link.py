@@ -137,6 +137,8 @@ class ResumableLink:
             async with self._writing:
                 if self.over is not None:
                     return
+                if self._connection is not None:  # who came back while this one waited is the one that is lost now
+                    self._leave(self._connection)
                 self._trim(received)
                 self._connection, self._until = connection, math.inf
                 self._came.set()
