@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
-from typing import cast
+from typing import Final, cast
 
 import anyio
 
 from balancer.fleet.registration import parse_address
 from balancer.front.upgrade import Upgrade, upstream_request
-from balancer.front.upgrade_answer import BadAnswer, read_answer
+from balancer.front.upgrade_answer import BadAnswer, UpgradeAnswer, read_answer
 from balancer.placement.placement import Placement
 from runtime.wire.asides import ASIDE_EXTENSION
 
-__all__ = ["DialFailed", "RuntimeConnection", "dial_runtime"]
+__all__ = ["DialFailed", "RuntimeConnection", "UpgradeRefused", "dial_runtime"]
 
-_EXTENSION = ASIDE_EXTENSION.encode()
+_EXTENSION: Final = ASIDE_EXTENSION.encode()
+_CALLERS_FAULT: Final = frozenset({400, 403, 404})
+_OUR_FAULT: Final = frozenset({"forged_ticket", "expired_ticket", "used_ticket", "wrong_runtime", "unknown_ticket"})
+"""The ticket is the balancer's own: another runtime, or another ticket, may do."""
+_LONGEST_REFUSAL: Final = 4_096
 
 
 class DialFailed(Exception):
     """The runtime could not be reached or did not accept the call; `str` says why, fit for a log and a refusal."""
+
+
+class UpgradeRefused(DialFailed):
+    """The runtime says that the request itself is wrong, as any other would: told to the caller instead of tried elsewhere.
+
+    Attributes:
+        status: 400, 403 or 404.
+        code: what it calls the fault; `message`: what it says of it.
+    """
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        self.status = status
+        self.code = code
+        self.message = message
+        super().__init__(f"the upgrade was refused with HTTP {status} {code}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +75,45 @@ class _Handshake(asyncio.Protocol):
         try:
             answer = read_answer(self._received)
         except BadAnswer:
-            self._fail("the answer to the upgrade is not HTTP")
+            self._fail(DialFailed("the answer to the upgrade is not HTTP"))
             return
         if answer is None:
             return
         if answer.status != 101:
-            self._fail(f"the upgrade was answered with HTTP {answer.status}")
+            refusal = _refusal(answer)
+            if refusal is not None:
+                self._fail(refusal)
             return
         agreed = answer.headers.get(b"sec-websocket-extensions")
         if answer.headers.get(b"sec-websocket-accept") != self._upgrade.accept or agreed not in (None, _EXTENSION):
-            self._fail("the answer to the upgrade is not valid")
+            self._fail(DialFailed("the answer to the upgrade is not valid"))
             return
         assert self._transport is not None
         self._transport.pause_reading()
         self._answered.set_result((answer.early, agreed is not None))
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._fail("the runtime closed the connection before it answered the upgrade")
+        self._fail(DialFailed("the runtime closed the connection before it answered the upgrade"))
 
-    def _fail(self, text: str) -> None:
+    def _fail(self, failure: DialFailed) -> None:
         if not self._answered.done():
-            self._answered.set_exception(DialFailed(text))
+            self._answered.set_exception(failure)
+
+
+def _refusal(answer: UpgradeAnswer) -> DialFailed | None:
+    """None: the rest of its body is still to come."""
+    plain = DialFailed(f"the upgrade was answered with HTTP {answer.status}")
+    length = answer.headers.get(b"content-length", b"")
+    if answer.status not in _CALLERS_FAULT or not length.isdigit() or int(length) > _LONGEST_REFUSAL:
+        return plain
+    if len(answer.early) < int(length):
+        return None
+    try:
+        error = json.loads(answer.early)["error"]
+        code, message = str(error["code"]), str(error["message"])
+    except (ValueError, LookupError, TypeError):
+        return plain
+    return plain if code in _OUR_FAULT else UpgradeRefused(answer.status, code, message)
 
 
 async def dial_runtime(upgrade: Upgrade, placement: Placement, timeout_s: float) -> RuntimeConnection:

@@ -14,7 +14,7 @@ import structlog
 
 from balancer.front.assignment import assignment_document
 from balancer.front.call_page import call_page
-from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
+from balancer.front.dial import DialFailed, RuntimeConnection, UpgradeRefused, dial_runtime
 from balancer.front.front_rule import FrontRule
 from balancer.front.http_caller import HttpCaller, WholeRequest
 from balancer.front.move_counts import MoveObserver
@@ -183,12 +183,16 @@ class FrontServer:
                 self._relay(caller, upgrade, placement, runtime)
 
     async def _reach(self, upgrade: Upgrade, placement: Placement) -> tuple[Placement, RuntimeConnection]:
-        """Dials the placed runtime, or the next one that admits. Raises PlacementRefused; holds nothing then."""
+        """Dials the placed runtime, or the next one that admits. Raises PlacementRefused, and HttpError where the request itself
+        is wrong; holds nothing then."""
         for attempt in range(1, _DIALS + 1):
             connection = None
             try:
                 connection = await dial_runtime(upgrade, placement, self._rule.dial_timeout_ms / 1000)
                 return placement, connection
+            except UpgradeRefused as refused:
+                self._placer.release(placement)
+                raise HttpError(refused.status, refused.code, refused.message) from None
             except DialFailed as failure:
                 self._dial_failures += 1
                 self._log.warning(

@@ -319,6 +319,8 @@ class Speaker:
         return reply
 
     def _finish(self, reply: Reply) -> None:
+        if self.reply is not reply:
+            return  # it was stopped in the very step in which it ended
         self.reply = None
         self.last = reply
         self._parts.stage.release()  # a reply that failed while it was held has nothing more to say

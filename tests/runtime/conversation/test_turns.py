@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from runtime.codec.checkpoint_message import KeptSession, decode_session, encode_session
 from runtime.conversation.ports import ConversationLimits, Interruption
 from runtime.dialogue import agent_events as ev
-from runtime.dialogue.agent import Json, Turn, TurnCause
+from runtime.dialogue.agent import Json, Role, Turn, TurnCause
 from runtime.dialogue.caller_events import (
     AppendAudio,
     CommitAudio,
@@ -93,6 +94,24 @@ async def test_play_out_that_is_reported_to_its_end_was_heard_whole() -> None:  
         await call.link.do(ReportHeard(2, whole_ms // 2), ReportHeard(2, whole_ms), SayText("b"), RequestReply())
         await call.link.until(ev.ReplyDone, 3)
     assert (agent.turns[2].history[3].text, agent.turns[2].history[3].is_complete) == (_ANSWER, True)
+
+
+async def test_a_reply_that_is_stopped_as_it_ends_ends_once() -> None:
+    """Whatever step the stop comes in."""
+    for steps in range(25):
+        async with session("One two. Three.", settings=replace(MANUAL, speaks=False)) as call:
+            turns = call.conversation._turns
+            await call.link.do(SayText("hi"), RequestReply("r"))
+            while turns.speaker.reply is None:
+                await anyio.lowlevel.checkpoint()
+            for _ in range(steps):
+                await anyio.lowlevel.checkpoint()
+            turns.interrupt("x")
+            await call.link.until(ev.ReplyDone)
+            await anyio.wait_all_tasks_blocked()
+            (done,) = call.link.of(ev.ReplyDone)
+            said = [said.is_complete for said in turns.context.history if said.role is Role.AGENT]
+            assert said in ([[True]] if done.status is ev.ReplyStatus.COMPLETED else [[], [False]])
 
 
 async def test_more_speech_over_the_reply_before_the_words_are_there_counts_together() -> None:  # requirement V2

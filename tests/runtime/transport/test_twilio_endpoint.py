@@ -92,6 +92,21 @@ async def test_only_signed_streams_are_taken_where_a_secret_is_set() -> None:
             await until(lambda: local.ledger.active == 1)
 
 
+async def test_what_is_wrong_with_a_relayed_request_is_told_and_not_tried_elsewhere() -> None:
+    async with enrolled_runtime(twilio_auth_token="hush") as enrolled:
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(enrolled.service.url.replace("/v1/realtime", "/v1/twilio")):
+                pass
+        assert refused.value.response.status_code == 403
+        assert b"bad_signature" in refused.value.response.body
+        front = enrolled.service.balancer.front
+        assert front.statistics()["dial_failures"] == 0
+        books = enrolled.service.balancer.fleet.books
+        await until(lambda: enrolled.local.ledger.reserved == 0)
+        assert books.is_balanced
+        assert books.active == 0
+
+
 async def test_a_stream_of_another_format_is_refused_loudly() -> None:  # requirement V4
     async with local_runtime() as local, connect(f"ws://{local.runtime.http_address}/v1/twilio") as connection:
         await connection.send('{"event": "connected"}')
