@@ -160,13 +160,7 @@ class RealtimeDecoder:
     def _response_create(self, event: Mapping[str, Any], event_id: str) -> Events:
         memory = self._memory
         if memory.waiting_generation:
-            outputs = [
-                ToolOutput(call_id, memory.outputs.get(call_id, _NO_TOOL_OUTPUT), call_id not in memory.outputs)
-                for call_id in sorted(memory.open_calls)
-            ]
-            generation = memory.waiting_generation
-            memory.calls_over()
-            return [*outputs, Echo(Continue(generation))]
+            return self._tools_answered()
         options = event.get("response")
         if options is not None and not isinstance(options, Mapping):
             return [Invalid("invalid_value", "response; expected an object", event_id, "response")]
@@ -174,6 +168,18 @@ class RealtimeDecoder:
             return [_wish(options or {}, event_id)]
         except InvalidSession as error:
             return [Invalid("invalid_value", str(error), event_id, error.parameter)]
+
+    def _tools_answered(self) -> Events:
+        """A client asks to go on after each call that it has answered, or once after all. While it still works on some, the
+        outputs of the others go their way; where it asks with none, it does without those that are left."""
+        memory = self._memory
+        answered = memory.answered_calls()
+        if answered and memory.open_calls:
+            return [ToolOutput(call_id, output, False) for call_id, output in answered]
+        left = [ToolOutput(call_id, _NO_TOOL_OUTPUT, True) for call_id in sorted(memory.open_calls)]
+        generation = memory.waiting_generation
+        memory.calls_over()
+        return [*(ToolOutput(call_id, output, False) for call_id, output in answered), *left, Echo(Continue(generation))]
 
     def _response_cancel(self, event: Mapping[str, Any], event_id: str) -> Events:
         named = event.get("response_id")

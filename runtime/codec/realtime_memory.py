@@ -126,6 +126,12 @@ class RealtimeMemory:
     def knows_call(self, call_id: str) -> bool:
         return call_id in self._known_calls
 
+    def answered_calls(self) -> list[tuple[str, str]]:
+        """Calls that have their output, with it; they are no longer open."""
+        answered = [(call_id, self.outputs.pop(call_id)) for call_id in sorted(self.open_calls & self.outputs.keys())]
+        self.open_calls.difference_update(call_id for call_id, _ in answered)
+        return answered
+
     def calls_over(self) -> None:
         """Nobody waits for an output any more."""
         self.open_calls.clear()

@@ -222,12 +222,25 @@ def test_a_tool_s_output_waits_for_the_next_response() -> None:
     (kept,) = decoder.decode(json.dumps({"type": "conversation.item.create", "item": item}))
     assert isinstance(kept, Echo)
     assert isinstance(kept.what, KeepItem)
-    first, second, go_on = decoder.decode(json.dumps({"type": "response.create"}))
-    assert first == ToolOutput("call_1", "7")
+    assert decoder.decode(json.dumps({"type": "response.create"})) == [ToolOutput("call_1", "7")]
+    second, go_on = decoder.decode(json.dumps({"type": "response.create"}))  # and asks again, without the other's
     assert isinstance(second, ToolOutput)
     assert (second.call_id, second.is_error) == ("call_2", True)
     assert go_on == Echo(Continue(3))
     assert decoder.decode(json.dumps({"type": "response.create"})) == [RequestReply()]
+
+
+def test_calls_that_are_answered_one_by_one_are_each_answered() -> None:
+    memory = RealtimeMemory()
+    decoder = _decoder(memory)
+    answers = []
+    for call_id in ("call_1", "call_2"):
+        memory.call_opened(call_id, 3)
+    for call_id in ("call_1", "call_2"):
+        item = {"type": "function_call_output", "call_id": call_id, "output": call_id.upper()}
+        decoder.decode(json.dumps({"type": "conversation.item.create", "item": item}))
+        answers += decoder.decode(json.dumps({"type": "response.create"}))
+    assert answers == [ToolOutput("call_1", "CALL_1"), ToolOutput("call_2", "CALL_2"), Echo(Continue(3))]
 
 
 def test_tools_reach_the_session_and_a_choice_of_none_hides_them() -> None:
