@@ -75,11 +75,12 @@ class ResumeMeter(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """One session. `secrets_`: what a token must name, the newest last."""
+    """One session. `secrets_`: what a token must name, the newest last; `shown`: what the one named that was shown last."""
 
     leg: Leg
     link: ResumableLink
     secrets_: list[str] = field(default_factory=list, repr=False)
+    shown: str = field(default="", repr=False)
 
 
 class ResumeDesk:
@@ -144,7 +145,7 @@ class ResumeDesk:
         return link
 
     def check(self, presented: Presented) -> Held:
-        """The session that a token (as `ticket`) opens. Raises ResumeRefused; nothing is changed."""
+        """The session that a token (as `ticket`) opens. Raises ResumeRefused; then nothing is changed."""
         try:
             claims = open_ticket(presented.ticket, {_KEY_ID: self._key})
         except TicketRefused:
@@ -158,6 +159,7 @@ class ResumeDesk:
             raise ResumeRefused(ResumeFault.OVER)
         if claims.place not in held.secrets_:
             raise ResumeRefused(ResumeFault.USED)
+        held.shown = claims.place
         return held
 
     async def take_up(self, held: Held, wire: Wire, received: int) -> ResumableLink:
@@ -180,9 +182,9 @@ class ResumeDesk:
             held.link.end(reason or EndReason.HANDLER_ERROR)
 
     def _token(self, held: Held) -> str:
-        """The next one. At most two are good: that which was presented last, and this."""
+        """The next one. At most two are good: this, and that which was shown last, since who showed it may never hear of this."""
         secret = self._new_secret()
-        held.secrets_ = [*held.secrets_[:1], secret]
+        held.secrets_ = [held.shown, secret] if held.shown in held.secrets_ else [*held.secrets_[-1:], secret]
         runtime_id, incarnation = self._life
         leg = held.leg
         return seal_ticket(TicketClaims(secret, leg.session_id, leg.epoch, runtime_id, incarnation, 0, leg.tenant), self._key)

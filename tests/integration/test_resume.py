@@ -330,6 +330,22 @@ async def test_a_token_is_good_until_the_next_one_is_used(wire: Open) -> None:
 
 
 @WIRES
+async def test_the_newest_token_that_a_caller_knows_is_good(wire: Open) -> None:
+    """The answer to it, with the next one, may never have come."""
+    async with local_runtime() as local, Client(local, wire) as client:
+        await client.call()
+        first = client.token
+        await client.come_back()
+        second = client.token
+        await client.come_back(token=second)
+        await client.come_back(token=second)
+        with pytest.raises(Refused, match="used_resume_token"):
+            await client.come_back(token=first)
+        await client.say(text="hello")
+        await client.until("reply_done")
+
+
+@WIRES
 async def test_whose_token_it_is_not(wire: Open) -> None:
     async with enrolled_runtime(allow_direct="nowhere") as enrolled:
         local = enrolled.local

@@ -19,6 +19,7 @@ from runtime.engines.front_desk.utterance import Utterance, has_words, utterance
 __all__ = ["FrontDesk"]
 
 _WORDS_A_PIECE: Final = 3
+_GREETING: Final = "Good day, this is the front desk. How can I help you?"
 _ANYTHING_ELSE: Final = "Is there anything else?"
 _GIVES_UP: Final = re.compile(r"\b(?:never mind|forget it|forget about it|cancel|no booking)\b")
 _MOST_SILENCES: Final = 3
@@ -56,6 +57,8 @@ class FrontDesk:
             return _asked_again(turn)
         utterance = utterance_of(turn)
         if not has_words(turn.text):
+            if turn.cause is TurnCause.TYPED and not turn.history:
+                return _GREETING
             if utterance.parts:
                 return f"I am sorry, I did not catch that. So far I have: {_closed(utterance.text)} Please go on."
             return "I am sorry, I did not understand that. Could you say it again, please?"

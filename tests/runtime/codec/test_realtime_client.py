@@ -233,7 +233,7 @@ def test_a_tool_s_output_waits_for_the_next_response() -> None:
 def test_calls_that_are_answered_one_by_one_are_each_answered() -> None:
     memory = RealtimeMemory()
     decoder = _decoder(memory)
-    answers = []
+    answers: list[object] = []
     for call_id in ("call_1", "call_2"):
         memory.call_opened(call_id, 3)
     for call_id in ("call_1", "call_2"):

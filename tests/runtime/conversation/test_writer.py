@@ -169,9 +169,10 @@ async def test_no_number_is_used_twice_where_the_reply_is_stopped_at_once() -> N
         writer.go_on((), 25)
         process.conversation.fence(1)
         process.conversation.emit(ev.Flush(1))
-        await process.link.until(ev.Flush)
+        await process.conversation.emit_audio(ev.ReplyAudio(2, b""))  # of the next reply: it has not been told
+        await process.link.until(ev.ReplyAudio)
         group.cancel_scope.cancel()
-    assert process.link.numbers == [(ev.Flush(1), 26)]
+    assert process.link.numbers == [(ev.Flush(1), 26), (ev.ReplyAudio(2, b""), 27)]
     process.link.close()
 
 

@@ -50,6 +50,16 @@ class Call:
         return await tool.run(arguments, f"key-{len(self.ran)}")
 
 
+def test_who_is_asked_to_speak_first_greets_and_later_asks_again() -> None:
+    async def reply(turn: Turn) -> str:
+        return "".join([piece async for piece in AGENT.reply(turn)])
+
+    begins = Turn("", (), {}, Call()._run_tool, cause=TurnCause.TYPED)
+    assert anyio.run(reply, begins).startswith("Good day")
+    goes_on = Turn("", (Said(Role.AGENT, "Hello."),), {}, Call()._run_tool, cause=TurnCause.TYPED)
+    assert "did not understand" in anyio.run(reply, goes_on)
+
+
 def test_everything_else_is_a_message_read_back_word_for_word() -> None:
     call = Call()
     assert call.say("Ten of clubs.") == "I have taken your message: Ten of clubs. Is there anything else?"
