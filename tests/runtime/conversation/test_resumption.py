@@ -24,6 +24,7 @@ from runtime.dialogue.turn_table import Floor
 from runtime.engines.ports import Samples
 from runtime.engines.synthetic import SettableRecognizer, synthetic_engines
 from runtime.primitives.clock import MonotonicClock
+from runtime.primitives.reasons import EndReason
 from tests.support.call_parts import Observer, ScriptedAgent, ScriptedLink, noise, quiet, tool
 from tests.support.local_runtime import until
 
@@ -153,6 +154,32 @@ async def test_the_rest_is_told_as_if_nothing_had_happened(
     finally:
         for process in (undisturbed, first, second):
             process.link.close()
+
+
+async def test_who_has_said_goodbye_hangs_up_elsewhere() -> None:  # requirement C3
+    async def answer(turn: Turn) -> AsyncIterator[str]:
+        turn.end_call()
+        yield "Goodbye, and thank you very much for calling us today."
+
+    first, second = (_Process(answer, 60_000, IntentMemory()) for _ in range(2))
+    events: list[CallerEvent] = [SayText("bye", "mine"), RequestReply()]
+    reasons: list[EndReason | None] = []
+
+    async def run() -> None:
+        reasons.append(await second.conversation.run(second.link, None))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(first.conversation.run, first.link, None)
+        await first.heard(events)
+        await first.link.until(ev.ReplyDone)
+        checkpoint = await first.checkpoint()
+        await _resumed(checkpoint, events, second)
+        group.start_soon(run)
+        await until(lambda: bool(reasons), 20)
+        group.cancel_scope.cancel()
+    assert reasons == [EndReason.CLOSED_BY_AGENT]
+    for process in (first, second):
+        process.link.close()
 
 
 async def test_words_that_were_on_their_way_come_elsewhere() -> None:
