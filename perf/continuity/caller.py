@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from base64 import b64decode
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ class Caller:
         turns: what was understood of each turn that was answered.
         said: the agent's words, as its replies end.
         items: numbers of the items, sent and acknowledged, in order.
+        event_ids: how often each came; once, if all is well.
     """
 
     samples: NDArray[np.int16]
@@ -64,6 +66,7 @@ class Caller:
     turns: list[str] = field(default_factory=list)
     sent_items: list[int] = field(default_factory=list)
     acknowledged_items: list[int] = field(default_factory=list)
+    event_ids: Counter[str] = field(default_factory=Counter)
     replies: dict[str, PlayOut] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -129,6 +132,7 @@ class Caller:
         raise CallFailed(self.failure)
 
     def _hear(self, event: dict[str, Any], now_s: float) -> None:
+        self.event_ids[event["event_id"]] += 1
         match event["type"]:
             case "response.output_audio.delta":
                 audio_s = len(b64decode(event["delta"])) / _BYTES_PER_S

@@ -62,7 +62,7 @@ def figures(
         "audio_gap_ms": _percentiles(heard),
         "calls_in_agents_sentence": len(spoken),
         "calls_without_reply_at_harm": len(gaps_ms) - len(heard),
-        "moved": len(done),
+        "moved": len({move.session_id for move in done}),
         "moves_failed": len(moves) - len(done),
         "resumed_ms": _percentiles([move.ended_s * 1_000 for move in done]),
         "move_took_ms": _percentiles([move.took_s * 1_000 for move in done]),
@@ -70,6 +70,7 @@ def figures(
         "messages_lost": missing,
         "messages_twice": twice,
         "messages_out_of_order": disorder,
+        "event_ids_twice": sum(sum(count - 1 for count in caller.event_ids.values()) for caller in callers),
         "word_error_against_undisturbed": round(word_error_rate(pairs), 4) if pairs else None,
         "effects": len(effects),
         "effects_twice": sum(count - 1 for count in Counter(effects).values()),
@@ -87,8 +88,10 @@ def targets_of(mode: Mode, found: Mapping[str, Any]) -> list[Target]:
         Target("third_turns_answered", found["third_turns_answered"], "calls", "==", calls),
         Target("messages_lost", found["messages_lost"], "messages", "==", 0),
         Target("messages_twice", found["messages_twice"], "messages", "==", 0),
+        Target("messages_out_of_order", found["messages_out_of_order"], "calls", "==", 0),
+        Target("event_ids_twice", found["event_ids_twice"], "events", "==", 0),
         Target("effects_twice", found["effects_twice"], "effects", "==", 0),
-        Target("moved", found["moved"], "calls", ">=", calls),
+        Target("moved", found["moved"], "calls", "==", calls),
     ]
     if mode in _PLANNED:
         targets.append(Target("audio_gap_p99", found["audio_gap_ms"]["p99"], "ms", "<", 20))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ def test_a_call_that_nothing_happened_to_meets_all() -> None:
         ({"failure": "closed", "turns": ["one"]}, {"calls_lost", "third_turns_answered"}),
         ({"acknowledged_items": [0, 2]}, {"messages_lost"}),
         ({"acknowledged_items": [0, 1, 1, 2]}, {"messages_twice"}),
+        ({"acknowledged_items": [0, 2, 1]}, {"messages_out_of_order"}),
+        ({"event_ids": Counter({"event_1": 1, "event_2": 2})}, {"event_ids_twice"}),
     ],
 )
 def test_what_went_wrong_is_seen(changes: dict[str, Any], missed: set[str]) -> None:
@@ -60,6 +63,7 @@ def test_an_effect_that_happened_twice_is_seen() -> None:
 def test_a_move_that_was_late_or_never_came_is_seen() -> None:
     assert _missed(Mode.KILL, _caller(), [MovedCall("call-0", "moved", 1.5, 0.1)], []) == {"resumed_p99"}
     assert _missed(Mode.KILL, _caller(), [MovedCall("call-0", "gave_up", 0.5, 0.1)], []) == {"moved", "resumed_p99"}
+    assert _missed(Mode.KILL, _caller(), [MovedCall("call-9", "moved", 0.4, 0.1)] * 2, []) == set()  # one call, however often
 
 
 def test_silence_in_the_middle_of_speech_is_seen() -> None:
