@@ -130,15 +130,13 @@ class ResumableLink:
         `received`: what the caller has, at most `said`. `greeting` goes before everything else. A connection that was there
         before is left: its caller lost it, whether we have noticed or not.
         """
-        if self._connection is not None:
-            self._leave(self._connection)
+        self._leave(self._connection)
         connection = _Connection(wire, received)
         try:
             async with self._writing:
                 if self.over is not None:
                     return
-                if self._connection is not None:  # who came back while this one waited is the one that is lost now
-                    self._leave(self._connection)
+                self._leave(self._connection)  # who came back while this one waited is the one that is lost now
                 self._trim(received)
                 self._connection, self._until = connection, math.inf
                 self._came.set()
@@ -154,13 +152,11 @@ class ResumableLink:
     def end(self, reason: EndReason) -> None:
         """The session is over: `carry` returns."""
         self.over = reason
-        if self._connection is not None:
-            self._leave(self._connection)
+        self._leave(self._connection)
 
     async def receive(self) -> CallerEvent:
         while not self._waiting:
-            request = await self._request()
-            if request is None:
+            if (request := await self._request()) is None:
                 return Goodbye(after_reply=True)
             try:
                 event = self._decoder.decode(request)
@@ -288,12 +284,13 @@ class ResumableLink:
         if self._connection is connection:
             self._leave(connection)
             if self.over is None:
-                grace_s = self._rule.grace_s if self._on_away() else 0.0
-                self._until = anyio.current_time() + grace_s
+                self._until = anyio.current_time() + (self._rule.grace_s if self._on_away() else 0.0)
                 self._came.set()  # whoever waits has a deadline now
                 self._came = anyio.Event()
 
-    def _leave(self, connection: _Connection) -> None:
+    def _leave(self, connection: _Connection | None) -> None:
+        if connection is None:
+            return
         self._connection = None
         connection.gone.set()
         for scope in (connection.receiving, connection.sending):

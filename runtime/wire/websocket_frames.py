@@ -5,7 +5,6 @@ exactly as they came, control frames taken out. The result does not depend on ho
 pieces the same bytes come. A breach is never raised: it is kept in `failure` with the close code to answer; nothing comes
 after it. Where an extension for them was agreed, asides (asides.py) are taken out too, each with its place among the messages.
 
-    0                   1                   2                   3
     |F|R|R|R| opcode(4) |M| length(7: 0-125, 126: +16 bits, 127: +64 bits) | mask key (32, if M) | payload |
 """
 
@@ -33,6 +32,7 @@ PING: Final = 0x9
 PONG: Final = 0xA
 _EXTENSION_BITS: Final = 0x70
 _LEAST_FRAGMENT_BYTES: Final = 64  # what one counts for at least: or a message of empty ones would never end
+_MOST_CONTROLS: Final = 256  # of one piece of bytes: nobody needs as many in a minute, and each costs as much as a frame of audio
 _BAD_LENGTH: Final = -1
 _BAD_LENGTH_TEXT: Final = "a length in more bytes than it needs, or with its highest bit set"
 _CLOSE_CODES_ALLOWED: Final = frozenset({1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})
@@ -44,10 +44,6 @@ class BorderFailure:
 
     close_code: int
     text: str
-
-
-_MOST_CONTROLS: Final = 256
-"""Of one piece of bytes: nobody needs as many in a minute, and each costs as much as a frame of audio and is told to nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +158,15 @@ class FrameBorders:
             held.clear()
         if self.is_closed:
             return b""
-        size = len(data)
+        size, at = len(data), 0
         start = 0  # of the run of data frames not handed out yet
-        at = 0
         runs: list[bytes] = []
         while at < size and self.failure is None:
-            # The header. Its first byte decides the kind, its second the length's form.
-            if size - at < 2:
+            if size - at < 2:  # of a header: its first byte decides the kind, its second the length's form
                 self._needed = 2
                 break
             first, second = data[at], data[at + 1]
-            length = second & 0x7F
-            body = at + 2
+            length, body = second & 0x7F, at + 2
             if length > 125:
                 extended = 2 if length == 126 else 8
                 if size < body + extended:
