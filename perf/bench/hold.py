@@ -67,6 +67,10 @@ class _Party:
     is_complete: anyio.Event = field(default_factory=anyio.Event)
     is_over: anyio.Event = field(default_factory=anyio.Event)
 
+    def lose(self, why: str) -> None:
+        self.tally.lost[why[:200]] += 1
+        self.count()
+
     def count(self) -> None:
         if self.tally.open + self.tally.lost.total() >= self.calls:
             self.is_complete.set()
@@ -96,12 +100,11 @@ async def _call(party: _Party, number: int, is_talking: bool, rest_s: float) -> 
                 await party.is_over.wait()
             await line.send(_HELLO)
             await _until(line, "session.updated")
-    except InvalidStatus as refused:
-        party.tally.lost[f"refused: {refused.response.body.decode()}"[:200]] += 1
-        party.count()
-    except (WebSocketException, OSError, TimeoutError) as error:
-        party.tally.lost[f"{type(error).__name__}: {error}"[:120]] += 1
-        party.count()
+    except* InvalidStatus as refused:
+        bodies = [each.response.body.decode() for each in refused.exceptions if isinstance(each, InvalidStatus)]
+        party.lose(f"refused: {bodies}")
+    except* (WebSocketException, OSError, TimeoutError) as failed:
+        party.lose(str(failed.exceptions))
 
 
 async def _dial(party: _Party) -> ClientConnection:
