@@ -55,12 +55,12 @@ def test_the_demo_meets_its_targets() -> None:
 def test_a_folder_with_other_recordings(tmp_path: Path) -> None:
     folder = tmp_path / "other"
     folder.mkdir()
-    for name in ("austen-0880", "cards-003"):
+    for name in ("austen-0930", "cards-003"):
         shutil.copy(OWN_RECORDINGS / f"{name}.wav", folder / f"{name}-renamed.wav")
         shutil.copy(OWN_RECORDINGS / f"{name}.txt", folder / f"{name}-renamed.txt")
     status, result, _ = _demo("--wav", str(folder))
     assert status == 0, result
-    assert {call["recording"] for call in result["calls"]} == {"austen-0880-renamed", "cards-003-renamed"}
+    assert {call["recording"] for call in result["calls"]} == {"austen-0930-renamed", "cards-003-renamed"}
 
 
 def test_what_is_missing_is_one_clear_line(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ pytestmark = [
 
 @pytest.mark.usefixtures("from_wheel")
 async def test_a_spoken_turn(tmp_path: Path) -> None:  # requirement V4
-    recording = next(each for each in read_recordings(OWN_RECORDINGS) if each.name == "austen-0880")
+    recording = next(each for each in read_recordings(OWN_RECORDINGS) if each.name == "austen-0930")
     raw = tmp_path / "speech.raw"
     raw.write_bytes(recording.samples.astype("<i2").tobytes())
     ports = ["--public-port", "0", "--operator-port", "0", "--control-port", "0"]
