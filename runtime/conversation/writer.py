@@ -111,7 +111,8 @@ class Writer:
             group.cancel_scope.cancel()
 
     async def _remind(self) -> None:
-        """Beside the way of each frame, which it would slow."""
+        """Has the session kept `_KEEP_EVERY_S` after the last time; a task of its own, since a deadline around each wait for an
+        event costs as much as the event."""
         self._keep_at = anyio.current_time() + _KEEP_EVERY_S
         while True:
             await anyio.sleep_until(self._keep_at)

@@ -15,8 +15,8 @@ __all__ = ["PAUSE_MS", "Endpoint", "Endpointer", "OnsetRule", "Paused", "SpeechB
 
 PAUSE_MS: Final = 96.0
 """Least silence after which the words so far are worth having: a transcript that is begun then is there when the turn ends. With
-20 callers the words came 95 ms after 96 ms earlier than after 224 ms, and no more of them were asked for in vain: hardly a pause
-lies between the two. What is asked for in vain costs the encoder alone, where speech goes on soon enough."""
+224 ms, as long as most pauses between words, 20 callers were answered about 100 ms later, for as much CPU: few pauses lie
+between the two, and what is asked for in vain costs the encoder alone where speech goes on soon enough."""
 _BLIP_MS: Final = 64.0
 """Voice within a pause that is shorter is a click, and ends neither the pause nor the wait."""
 _HYSTERESIS: Final = 0.15
