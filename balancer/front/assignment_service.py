@@ -9,9 +9,9 @@ import grpc
 from structlog.typing import FilteringBoundLogger
 
 from balancer.front.needs import needs_from_values
+from balancer.front.places import Places
 from balancer.front.responses import HttpError
 from balancer.placement.errors import PlacementRefused, RefusalCode
-from balancer.placement.placer import Placer
 from balancer.placement.reservation import Door
 from balancer.routing.request import PlacementRequest, Priority
 from protos.switchboard.v1 import assignment_pb2 as pb
@@ -40,7 +40,7 @@ _PRIORITIES: Final[Mapping[int, Priority]] = {
 
 
 class AssignmentService(assignment_pb2_grpc.AssignmentsServicer):
-    def __init__(self, placer: Placer, new_session_id: Callable[[], str], log: FilteringBoundLogger) -> None:
+    def __init__(self, placer: Places, new_session_id: Callable[[], str], log: FilteringBoundLogger) -> None:
         self._placer = placer
         self._new_session_id = new_session_id
         self._log = log

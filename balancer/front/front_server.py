@@ -19,12 +19,12 @@ from balancer.front.front_rule import FrontRule
 from balancer.front.http_caller import HttpCaller, WholeRequest
 from balancer.front.move_counts import MoveObserver
 from balancer.front.needs import is_voice_path, needs_from_json, needs_from_query
+from balancer.front.places import Places
 from balancer.front.relayed_calls import RelayedCalls
 from balancer.front.responses import HttpError, error_response, json_response, refusal_response
 from balancer.front.upgrade import Upgrade, check_upgrade, switching_response
 from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.placement import Placement
-from balancer.placement.placer import Placer
 from balancer.placement.reservation import Door
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
 from runtime.primitives.rng import Rng
@@ -42,7 +42,7 @@ class FrontServer:
 
     def __init__(
         self,
-        placer: Placer,
+        placer: Places,
         is_ready: Callable[[], bool],
         rule: FrontRule,
         clock: Clock,

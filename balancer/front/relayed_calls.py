@@ -17,6 +17,7 @@ from balancer.front.dial import RuntimeConnection
 from balancer.front.drains import Drains, Movable
 from balancer.front.front_rule import FrontRule
 from balancer.front.move_counts import MoveCounts, MoveKind, MoveObserver, MoveResult
+from balancer.front.places import Places
 from balancer.front.relay import Relay
 from balancer.front.relay_leg import runtime_leg
 from balancer.front.relay_rule import RelayEnd
@@ -25,7 +26,6 @@ from balancer.front.succession import Succession
 from balancer.front.succession_ports import RelayedCall
 from balancer.front.upgrade import Upgrade
 from balancer.placement.placement import Placement
-from balancer.placement.placer import Placer
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
 from runtime.primitives.rng import Rng
 
@@ -40,7 +40,7 @@ class RelayedCalls:
 
     def __init__(
         self,
-        placer: Placer,
+        placer: Places,
         rule: FrontRule,
         clock: Clock,
         rng: Rng,

@@ -10,10 +10,10 @@ import anyio
 import structlog
 
 from balancer.front.dial import DialFailed, RuntimeConnection, dial_runtime
+from balancer.front.places import Places
 from balancer.front.upgrade import Upgrade
 from balancer.placement.errors import PlacementRefused
 from balancer.placement.placement import Placement
-from balancer.placement.placer import Placer
 from balancer.routing.request import PlacementRequest
 from runtime.primitives.backoff import Backoff
 from runtime.primitives.rng import Rng
@@ -59,7 +59,7 @@ class Search:
 
 
 class Searcher:
-    def __init__(self, placer: Placer, dial_timeout_s: float, rng: Rng, log: structlog.typing.FilteringBoundLogger) -> None:
+    def __init__(self, placer: Places, dial_timeout_s: float, rng: Rng, log: structlog.typing.FilteringBoundLogger) -> None:
         self._placer = placer
         self._dial_timeout_s = dial_timeout_s
         self._rng = rng

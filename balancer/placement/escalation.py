@@ -129,12 +129,13 @@ class Escalation:
             ticket_ttl_ms=answer.ticket_ttl_ms,
             reason=decision.explain(candidate),
             cross_region=decision.cross_region,
-            seat=seat,
             number=number,
             place=answer.place,
         )
 
     def give_back(self, placement: Placement) -> None:
-        """Releases a place that is not used, in the background."""
-        name = placement.place or placement.ticket
-        self._releases.submit(Release(placement.seat, placement.number, placement.session_id, placement.epoch, name))
+        """Releases a place that is not used, in the background. A life that is over holds none."""
+        seat = self._fleet.seat(placement.runtime_id)
+        if seat is not None and seat.member.facts.incarnation == placement.incarnation:
+            name = placement.place or placement.ticket
+            self._releases.submit(Release(seat, placement.number, placement.session_id, placement.epoch, name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from balancer.fleet.seat import Seat
 from balancer.routing.request import PlacementRequest
 
 __all__ = ["Placement"]
@@ -23,8 +22,8 @@ class Placement:
     ticket_ttl_ms: int
     reason: str
     cross_region: bool
-    seat: Seat = field(repr=False)
     number: int
+    """What whoever placed it calls it."""
     place: str = field(default="", repr=False)
     """The name under which the runtime holds it, which the ticket holds sealed; empty: the ticket is that name."""
 

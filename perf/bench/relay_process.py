@@ -15,44 +15,46 @@ from typing import cast
 
 import anyio
 
-from balancer.fleet.membership import Member
-from balancer.fleet.registration import Registration
-from balancer.fleet.seat import Seat
 from balancer.front.front_rule import FrontRule
 from balancer.front.front_server import FrontServer
+from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.placement import Placement
-from balancer.placement.placer import Placer
 from balancer.placement.reservation import Door
 from balancer.routing.request import PlacementRequest
 from balancer.telemetry.logs import make_logger
 from balancer.telemetry.metrics import BalancerMetrics
 from runtime.primitives.clock import MonotonicClock
-from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.rng import SeededRng
 
 
 class FixedPlacer:
-    """Admits everybody at one address, without any I/O."""
+    """Admits everybody at one address, without any I/O: reservations are not the relay's cost."""
 
     def __init__(self, address: str) -> None:
-        facts = Registration("bench", 1, address, address, 1000)
-        self._seat = Seat(Member(facts, RuntimeState.READY, 0, 0), slot=0)
+        self._address = address
         self._number = 0
 
     async def place(self, request: PlacementRequest, _door: Door) -> Placement:
         self._number += 1
-        facts = self._seat.member.facts
-        addresses = (facts.websocket_address, facts.grpc_address)
-        return Placement(request, "bench", 1, *addresses, "ticket", 2000, "fixed", False, self._seat, self._number)
+        return Placement(request, "bench", 1, self._address, self._address, "ticket", 2000, "fixed", False, self._number)
+
+    async def place_again(self, failed: Placement, door: Door) -> Placement:
+        return await self.place(failed.request, door)
+
+    async def adopt(self, request: PlacementRequest, _lost: frozenset[tuple[str, int]]) -> Placement:
+        return await self.place(request, Door.RELAY)
+
+    def fail(self, _placement: Placement, detail: str) -> PlacementRefused:
+        return PlacementRefused(RefusalCode.NO_CAPACITY, detail)
+
+    def release(self, placement: Placement) -> None:
+        pass
 
     def hold(self, session_id: str, epoch: int) -> None:
         pass
 
     def let_go(self, session_id: str) -> None:
         pass
-
-    def fail(self, _placement: Placement, detail: str) -> Exception:
-        return ConnectionError(detail)
 
 
 class SpliceEnd(asyncio.Protocol):
@@ -99,12 +101,10 @@ async def splice(address: str) -> None:
 
 async def serve(address: str, port: int = 0) -> None:
     clock = MonotonicClock()
-    # The front uses these two calls of the placer only; a real one would add reservations, which are not the relay's cost.
-    placer = cast(Placer, FixedPlacer(address))
     names = iter(range(10**9))
     log = make_logger(sys.stderr, "warning")
     front = FrontServer(
-        placer,
+        FixedPlacer(address),
         lambda: True,
         FrontRule(),
         clock,
