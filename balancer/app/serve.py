@@ -24,8 +24,6 @@ from protos.switchboard.v1 import assignment_pb2_grpc, registry_pb2_grpc
 
 __all__ = ["serve"]
 
-_LONGEST_REQUEST_BYTES = 65_536
-
 
 async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger, out: TextIO) -> None:
     """Returns after SIGTERM or SIGINT and the drain. Raises PortUnavailable before anything is announced.
@@ -37,8 +35,9 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
     operator = listen_on("operator_port", settings.operator_host, settings.operator_port)
     control = make_grpc()
     registry_pb2_grpc.add_RegistryServicer_to_server(balancer.registry, control)
-    doors = make_grpc(settings.max_connections, _LONGEST_REQUEST_BYTES)
+    doors = make_grpc(settings.max_connections, settings.max_frame_bytes)
     assignment_pb2_grpc.add_AssignmentsServicer_to_server(balancer.assignments, doors)
+    doors.add_generic_rpc_handlers((balancer.grpc_door.handler,))
     control_address = bind_grpc(control, "control_port", settings.control_host, settings.control_port)
     doors_address = bind_grpc(doors, "public_grpc_port", settings.public_host, settings.grpc_port)
     await control.start()

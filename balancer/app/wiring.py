@@ -24,6 +24,7 @@ from balancer.fleet.report_watch import ReportWatch
 from balancer.front.assignment_service import AssignmentService
 from balancer.front.front_rule import FrontRule
 from balancer.front.front_server import FrontServer
+from balancer.front.grpc_door import GrpcDoor
 from balancer.front.relay_rule import RelayRule, SuccessionRule
 from balancer.placement.placer import Placer
 from balancer.placement.releases import Releases
@@ -61,6 +62,7 @@ class Balancer:
     placer: Placer
     front: FrontServer
     assignments: AssignmentService
+    grpc_door: GrpcDoor
     documents: Documents
     controls: Controls
     metrics: BalancerMetrics
@@ -111,11 +113,25 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
         fleet.is_leaving,
     )
     assignments = AssignmentService(placer, _new_session_id, log)
+    grpc_door = GrpcDoor(placer, front, settings.head_timeout_ms / 1000, _new_session_id, log)
     controls = Controls(router, options, registry.ask_to_drain, front.calls.move, log)
     metrics.attach(fleet, placer, releases, front.statistics, front.calls.move_counts, journal)
     sweep = FleetSweep(fleet, registry, channels, clock)
     return Balancer(
-        clock, fleet, channels, registry, sweep, releases, placer, front, assignments, documents, controls, metrics, journal
+        clock,
+        fleet,
+        channels,
+        registry,
+        sweep,
+        releases,
+        placer,
+        front,
+        assignments,
+        grpc_door,
+        documents,
+        controls,
+        metrics,
+        journal,
     )
 
 

@@ -98,6 +98,10 @@ class FrontServer:
 
     # What callers' connections tell their owner
 
+    @property
+    def is_full(self) -> bool:
+        return len(self._callers) + len(self.calls) >= self._rule.max_connections
+
     def now_ns(self) -> int:
         return self.clock.now_ns()
 
@@ -159,7 +163,7 @@ class FrontServer:
             except HttpError as error:
                 caller.refuse(error)
             except PlacementRefused as refused:
-                self._refused(refused)
+                self.refused(refused)
                 caller.answer(refusal_response(refused))
             else:
                 if caller.transport.is_closing():  # nobody is there to use the place
@@ -173,16 +177,16 @@ class FrontServer:
                 needs = needs_from_query(
                     upgrade.query, upgrade.session_header, self._new_session_id, request.path, request.head.fields
                 )
-                placement, runtime = await self._reach(upgrade, await self._placer.place(needs, Door.RELAY))
+                placement, runtime = await self.reach(upgrade, await self._placer.place(needs, Door.RELAY))
             except HttpError as error:
                 caller.refuse(error)
             except PlacementRefused as refused:
-                self._refused(refused)
+                self.refused(refused)
                 caller.answer(refusal_response(refused))
             else:
                 self._relay(caller, upgrade, placement, runtime)
 
-    async def _reach(self, upgrade: Upgrade, placement: Placement) -> tuple[Placement, RuntimeConnection]:
+    async def reach(self, upgrade: Upgrade, placement: Placement) -> tuple[Placement, RuntimeConnection]:
         """Dials the placed runtime, or the next one that admits. Raises PlacementRefused, and HttpError where the request itself
         is wrong; holds nothing then."""
         for attempt in range(1, _DIALS + 1):
@@ -223,7 +227,7 @@ class FrontServer:
         self._callers.discard(caller)
         self.calls.begin(upgrade, placement, caller.transport, caller.take_early(), runtime)
 
-    def _refused(self, refused: PlacementRefused) -> None:
+    def refused(self, refused: PlacementRefused) -> None:
         reasons = {each.runtime_id: each.reason.value for each in refused.runtimes[:16]}
         self._log.info("refused", code=refused.code, reasons=reasons)
 

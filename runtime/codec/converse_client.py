@@ -49,7 +49,7 @@ class ConverseDecoder:
             case "end_of_input":
                 return EndOfInput()
             case "end":
-                return Goodbye()
+                return Goodbye(request.end.after_reply)
             case "text":
                 if not request.text.strip() or len(request.text) > LONGEST_TEXT:
                     return Invalid("invalid_value", f"text; allowed: 1 to {LONGEST_TEXT} characters", here)

@@ -18,6 +18,7 @@ __all__ = [
     "HTTP_STATUS_BY_REFUSAL",
     "SLOW_CALLER_CLOSE",
     "WEBSOCKET_CLOSE_BY_END",
+    "grpc_status_of_close",
 ]
 
 SLOW_CALLER_CLOSE: Final = (1008, EndReason.SLOW_CALLER.value)
@@ -57,6 +58,20 @@ GRPC_STATUS_BY_END: Final[Mapping[EndReason, str]] = MappingProxyType(
     }
 )
 
+_GRPC_STATUS_BY_CLOSE: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        1000: "OK",
+        1001: "OK",
+        1002: "INVALID_ARGUMENT",
+        1003: "INVALID_ARGUMENT",
+        1007: "INVALID_ARGUMENT",
+        1008: "DEADLINE_EXCEEDED",
+        1009: "RESOURCE_EXHAUSTED",
+        1012: "UNAVAILABLE",
+        1013: "RESOURCE_EXHAUSTED",
+    }
+)
+
 GRPC_STATUS_BY_REFUSAL: Final[Mapping[RefusalReason, str]] = MappingProxyType(
     {
         RefusalReason.LIMIT: "RESOURCE_EXHAUSTED",
@@ -79,3 +94,16 @@ HTTP_STATUS_BY_REFUSAL: Final[Mapping[RefusalReason, int]] = MappingProxyType(
     }
     | {reason: 503 for reason in RefusalReason if reason not in (RefusalReason.STALE_EPOCH, RefusalReason.UNSUITABLE)}
 )
+
+
+def grpc_status_of_close(code: int, text: str) -> str:
+    """How a gRPC stream ends whose call was closed on a WebSocket: as it would without one. `text`: the close frame's reason, an
+    end's name or what was wrong.
+
+    >>> grpc_status_of_close(1000, "closed_by_agent"), grpc_status_of_close(1008, "slow_caller"), grpc_status_of_close(4000, "")
+    ('OK', 'RESOURCE_EXHAUSTED', 'INTERNAL')
+    """
+    for reason, close_code in WEBSOCKET_CLOSE_BY_END.items():
+        if (reason.value, close_code) == (text, code):
+            return GRPC_STATUS_BY_END[reason]
+    return _GRPC_STATUS_BY_CLOSE.get(code, "INTERNAL")

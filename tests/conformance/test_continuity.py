@@ -12,16 +12,19 @@ import anyio
 import pytest
 
 from balancer.front.relay import Relay
+from protos.switchboard.v1 import voice_pb2
 from runtime.dialogue.agent import Json, Turn
+from runtime.primitives.reasons import EndReason
 from tests.balancer.support.running import Running, running
 from tests.conformance.callers import Caller, speech
+from tests.conformance.grpc_wire import GrpcCaller
 from tests.conformance.wires import TELLS, WIRES
 from tests.support.call_parts import ScriptedAgent, tool
 from tests.support.local_runtime import DESK, LocalRuntime, local_runtime, until
 
 pytestmark = [pytest.mark.anyio]
 
-_KEPT = sorted(set(WIRES) - {"grpc"})
+_KEPT = sorted(WIRES)
 _ANSWER = "It is a long way. And the hill is high."
 
 
@@ -48,6 +51,8 @@ class _House:
     tool_may_end: anyio.Event
 
     def url(self, wire: str) -> str:
+        if wire == "grpc":
+            return self.service.grpc
         path = {"binary": "/v1/converse", "twilio": f"/v1/twilio/{DESK}"}.get(wire, "/v1/realtime")
         return f"ws://{self.service.host}:{self.service.port}{path}"
 
@@ -193,3 +198,23 @@ async def test_a_planned_move_waits_for_a_tool(wire: str) -> None:  # requiremen
             await caller.until("reply_done")
         assert len(house.runs) == 1
         assert "number" in result.text
+
+
+@pytest.mark.parametrize("way", _WAYS)
+async def test_a_half_close_is_said_again_to_the_next_runtime(way: Callable[[Relay], None]) -> None:  # requirement C2, C3
+    """The caller has said all, and hears out a reply that one runtime begins and another one ends."""
+    async with _house(lead_ms=40) as house:
+        for local in house.runtimes:
+            local.hears.answer = "good morning"
+        async with WIRES["grpc"](house.runtimes[0], session_id="call-1", url=house.url("grpc")) as caller:
+            assert isinstance(caller, GrpcCaller)
+            await caller.say(speech())
+            await caller.until("audio", 5)
+            await caller.stream.write(voice_pb2.ConverseRequest(end_of_input=voice_pb2.EndOfInput()))
+            await caller.stream.done_writing()
+            await house.elsewhere(way)
+            assert (await caller.until("reply_done")).text == _ANSWER
+            assert (await caller.until("ended")).text == "closed_by_caller"
+            await until(lambda: caller.end_status == "OK")
+        assert sum(runtime.ended.get(EndReason.CLOSED_BY_CALLER, 0) for runtime in house.runtimes) == 1
+        assert house.totals[2] == 0

@@ -78,6 +78,7 @@ def test_broad_catches_are_few_and_known() -> None:
     }
     assert found == {
         "balancer/front/front_server.py",  # one caller's request is the boundary of the front
+        "balancer/front/grpc_door.py",  # the same for a call over gRPC
         "balancer/front/search.py",  # one call's search for a runtime is the boundary there
         "runtime/conversation/calls.py",  # the session is the boundary of a runtime
         "runtime/conversation/reply.py",  # the agent author's code

@@ -346,12 +346,19 @@ class EndSession(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    AFTER_REPLY_FIELD_NUMBER: _builtins.int
+    after_reply: _builtins.bool
+    """Not at once: what is open is committed as by `end_of_input`, and the session ends when nothing more is to be said. Nothing that
+    comes after it is heard. It is what a half-close after `end_of_input` says over gRPC.
+    """
     def __init__(
         self,
+        *,
+        after_reply: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_reply", b"after_reply"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

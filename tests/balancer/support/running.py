@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 import anyio
 import grpc
 
+from balancer.app.listeners import make_grpc
 from balancer.app.settings import BalancerSettings
 from balancer.app.wiring import Balancer, wire
 from balancer.telemetry.logs import make_logger
-from protos.switchboard.v1 import registry_pb2_grpc
+from protos.switchboard.v1 import assignment_pb2_grpc, registry_pb2_grpc
 from tests.balancer.support.fake_runtime import FakeRuntime
 
 QUICK = BalancerSettings(
@@ -32,6 +33,8 @@ class Running:
     host: str
     port: int
     log: io.StringIO
+    grpc: str
+    """host:port where gRPC callers come."""
 
     @property
     def url(self) -> str:
@@ -52,6 +55,11 @@ async def running(**changes: object) -> AsyncIterator[Running]:
     registry_pb2_grpc.add_RegistryServicer_to_server(balancer.registry, control)
     control_port = control.add_insecure_port("127.0.0.1:0")
     await control.start()
+    doors = make_grpc(settings.max_connections, settings.max_frame_bytes)
+    assignment_pb2_grpc.add_AssignmentsServicer_to_server(balancer.assignments, doors)
+    doors.add_generic_rpc_handlers((balancer.grpc_door.handler,))
+    doors_port = doors.add_insecure_port("127.0.0.1:0")
+    await doors.start()
     started = anyio.Event()
     faults: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: faults.append(repr(context)))
@@ -64,11 +72,12 @@ async def running(**changes: object) -> AsyncIterator[Running]:
             tasks.start_soon(balancer.front.run, listener, started.set)
             await started.wait()
             try:
-                yield Running(balancer, f"127.0.0.1:{control_port}", host, port, log)
+                yield Running(balancer, f"127.0.0.1:{control_port}", host, port, log, f"127.0.0.1:{doors_port}")
             finally:
                 tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+            await doors.stop(None)
             await control.stop(None)
             await balancer.channels.close_all()
         asyncio.get_running_loop().set_exception_handler(None)

@@ -41,6 +41,7 @@ def _decode(**payload: Any) -> object:
     [
         ({"audio": pb.AudioChunk(data=b"\1\0", format=_PCM16K)}, AppendAudio(b"\1\0")),
         ({"end_of_input": pb.EndOfInput()}, EndOfInput()),
+        ({"end": pb.EndSession(after_reply=True)}, Goodbye(after_reply=True)),
         ({"end": pb.EndSession()}, Goodbye()),
         ({"interrupt": pb.Interrupt()}, Interrupt("2")),
         ({"commit": pb.CommitInput()}, CommitAudio("2")),
