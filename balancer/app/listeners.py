@@ -12,7 +12,6 @@ from runtime.wire.keepalive import probing
 __all__ = ["PortUnavailable", "bind_grpc", "bracketed", "listen_on", "make_grpc"]
 
 _OPTIONS = (
-    ("grpc.so_reuseport", 0),  # a second balancer on the same port must fail, not share it
     *probing(10_000, 3_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -27,32 +26,47 @@ class PortUnavailable(VoiceError):
         super().__init__(f"cannot listen on {host}:{port} ({setting}): {cause}")
 
 
-def make_grpc(most_calls: int | None = None, most_bytes: int | None = None) -> grpc.aio.Server:
-    """Not yet bound. `most_calls`: at a time; more are refused with RESOURCE_EXHAUSTED. `most_bytes`: of one message."""
+def make_grpc(most_calls: int | None = None, most_bytes: int | None = None, *, is_shared: bool = False) -> grpc.aio.Server:
+    """Not yet bound. `most_calls`: at a time; more are refused with RESOURCE_EXHAUSTED. `most_bytes`: of one message.
+    `is_shared`: others may listen on the same port, and connections are spread over all; else a second one fails."""
     bound = () if most_bytes is None else (("grpc.max_receive_message_length", most_bytes),)
-    return grpc.aio.server(options=(*_OPTIONS, *bound), maximum_concurrent_rpcs=most_calls)
+    options = (("grpc.so_reuseport", int(is_shared)), *_OPTIONS, *bound)
+    return grpc.aio.server(options=options, maximum_concurrent_rpcs=most_calls)
 
 
-def bind_grpc(server: grpc.aio.Server, setting: str, host: str, port: int) -> str:
+def bind_grpc(server: grpc.aio.Server, setting: str, host: str, port: int, *, is_shared: bool = False) -> str:
     """Binds and answers host:port. Raises PortUnavailable."""
     if port:
         # gRPC would print its own lines about a busy port; ours is the one to be read.
-        listen_on(setting, host, port).close()
+        _bound(setting, host, port, is_shared=is_shared).close()
     try:
         return f"{bracketed(host)}:{server.add_insecure_port(f'{bracketed(host)}:{port}')}"
     except RuntimeError:
         raise PortUnavailable(setting, host, port, "it is in use or not ours") from None
 
 
-def listen_on(setting: str, host: str, port: int) -> socket.socket:
-    """Raises PortUnavailable."""
+def listen_on(setting: str, host: str, port: int, *, is_shared: bool = False) -> socket.socket:
+    """`is_shared`: other processes of the same user may listen there too, and the kernel spreads connections over all of them
+    (SO_REUSEPORT). Raises PortUnavailable."""
+    listener = _bound(setting, host, port, is_shared=is_shared)
+    try:
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise PortUnavailable(setting, host, port, error.strerror or str(error)) from None
+    listener.setblocking(False)
+    return listener
+
+
+def _bound(setting: str, host: str, port: int, *, is_shared: bool) -> socket.socket:
+    """Not listening yet: the kernel gives it no connection of those that share the port."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
-        listener.listen(1024)
-        listener.setblocking(False)
     except OSError as error:
         raise PortUnavailable(setting, host, port, error.strerror or str(error)) from None
     return listener

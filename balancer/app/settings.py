@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from balancer.capacity.effective_capacity import CapacityRule
 from balancer.fleet.membership import MembershipRule
+from balancer.fleet.registration import parse_address
 from balancer.placement.waiting import WaitingRule
 from balancer.routing.cost import CostRule
 from balancer.routing.load_rule import LoadRule
@@ -18,6 +19,7 @@ from balancer.routing.policies.weighted_remaining import Remaining
 from balancer.routing.policy_options import PolicyOptions
 from balancer.routing.version import parse_version
 from runtime.primitives.errors import SettingError
+from runtime.primitives.ids import is_session_id
 from runtime.primitives.settings import setting
 from runtime.wire.signed_tickets import TicketKey, read_keys
 
@@ -29,6 +31,13 @@ class BalancerSettings:
     """Raises SettingError for combinations that cannot work, with the numbers."""
 
     balancer_id: str = setting("balancer-1", "name of this balancer, unique among those of one fleet", not_empty=True)
+    role: str = setting(
+        "both",
+        "control: places calls, keeps the fleet; relay: one of the processes that hold the callers of a control; both: in one",
+        one_of=("both", "control", "relay"),
+    )
+    control_address: str = setting("", "host:port of the control (its control_port), for the role relay")
+    relay_id: str = setting("", "name of this relay for operators; empty: made of host and process id")
     policy: str = setting("session_aware", "how a runtime is chosen among those with room", one_of=tuple(POLICIES))
 
     hash_virtual_nodes: int = setting(
@@ -159,6 +168,7 @@ class BalancerSettings:
 
     def __post_init__(self) -> None:
         self.keys()
+        self._check_role()
         try:
             self.capacity_rule()
             self.membership_rule()
@@ -184,6 +194,14 @@ class BalancerSettings:
             raise SettingError("public_grpc_port", self.public_grpc_port, "0 to 65535; public_port + 3 is beyond")
         if parse_version(self.min_sdk_version) is None:
             raise SettingError("min_sdk_version", self.min_sdk_version, "dotted integers")
+
+    def _check_role(self) -> None:
+        if self.role == "relay" and parse_address(self.control_address) is None:
+            raise SettingError("control_address", self.control_address, "host:port of a control, in the role relay")
+        if self.role != "relay" and self.control_address:
+            raise SettingError("control_address", self.control_address, f"nothing, in the role {self.role}")
+        if self.relay_id and (len(self.relay_id) > 64 or not is_session_id(self.relay_id)):
+            raise SettingError("relay_id", self.relay_id[:80], "at most 64 characters of [A-Za-z0-9_.:-]")
 
     def keys(self) -> tuple[TicketKey, ...]:
         try:

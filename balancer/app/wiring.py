@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,8 +13,8 @@ from typing import Final
 
 import structlog
 
+from balancer.app.front_settings import front_rule
 from balancer.app.settings import BalancerSettings
-from balancer.continuity.call_memory import MemoryRule
 from balancer.dashboard.controls import Controls
 from balancer.dashboard.documents import Documents
 from balancer.fleet.channels import RuntimeChannels
@@ -22,28 +24,27 @@ from balancer.fleet.membership import ChangeKind
 from balancer.fleet.registry_service import RegistryService
 from balancer.fleet.report_watch import ReportWatch
 from balancer.front.assignment_service import AssignmentService
-from balancer.front.front_rule import FrontRule
 from balancer.front.front_server import FrontServer
 from balancer.front.grpc_door import GrpcDoor
-from balancer.front.relay_rule import RelayRule, SuccessionRule
 from balancer.placement.placer import Placer
 from balancer.placement.releases import Releases
 from balancer.placement.reservation import Reservations
 from balancer.placement.ticket_sealer import TicketSealer
+from balancer.relays.control_service import RelayControlService
 from balancer.routing.checkpoint import capture
 from balancer.routing.decision_log import DecisionLog
 from balancer.routing.fleet_view import FleetView
 from balancer.routing.journal import Header, RecordingRouter, RecordingView
 from balancer.routing.router import Router
 from balancer.telemetry.journal_file import JournalFile
-from balancer.telemetry.metrics import BalancerMetrics
+from balancer.telemetry.metrics import BalancerMetrics, FrontNumbers
 from runtime.primitives.clock import NS_PER_MS, MonotonicClock
 from runtime.primitives.errors import SettingError
 from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.rng import SeededRng
 from runtime.wire.signed_tickets import TicketKey
 
-__all__ = ["Balancer", "wire"]
+__all__ = ["Balancer", "new_session_id", "wire"]
 
 _TRIES: Final = 3
 """Candidates of a decision."""
@@ -61,6 +62,8 @@ class Balancer:
     releases: Releases
     placer: Placer
     front: FrontServer
+    """Made in the role `control` too, and not run: a front without callers says nothing."""
+    relays: RelayControlService
     assignments: AssignmentService
     grpc_door: GrpcDoor
     documents: Documents
@@ -81,8 +84,19 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
         log.info("fleet", event_kind=event.kind, runtime_id=event.runtime_id, incarnation=event.incarnation, legs=event.legs)
         if event.kind == ChangeKind.SUSPECTED.value:
             front.calls.suspect(event.runtime_id, event.incarnation)
+            relays.suspect(event.runtime_id, event.incarnation)
         elif event.kind == f"state_{RuntimeState.DRAINING}":
             front.calls.tend_drains()
+            relays.standing_changed()
+
+    async def move(session_id: str, to: str) -> str:
+        return front.calls.move(session_id, to) if session_id in front.calls else await relays.move(session_id, to)
+
+    def moves() -> Mapping[tuple[str, str], float]:
+        return Counter(front.calls.move_counts()) + Counter(relays.relays.move_counts())
+
+    def is_ready() -> bool:
+        return documents.is_ready(clock.now_ns())
 
     def watch_failed(runtime_id: str, status: str) -> None:
         log.warning("report watch ended", runtime_id=runtime_id, status=status)
@@ -100,22 +114,14 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     metrics = BalancerMetrics(clock)
     decisions = DecisionLog(settings.decision_log_size)
     placer = Placer(fleet, router, reservations, releases, decisions, metrics, clock, rng, settings.waiting_rule())
-    documents = Documents(fleet, placer, now_ns, lambda: front.calls.move_counts())
-    front = FrontServer(
-        placer,
-        lambda: documents.is_ready(clock.now_ns()),
-        front_rule(settings),
-        clock,
-        rng,
-        _new_session_id,
-        log,
-        metrics,
-        fleet.is_leaving,
-    )
-    assignments = AssignmentService(placer, _new_session_id, log)
-    grpc_door = GrpcDoor(placer, front, settings.head_timeout_ms / 1000, _new_session_id, log)
-    controls = Controls(router, options, registry.ask_to_drain, front.calls.move, log)
-    metrics.attach(fleet, placer, releases, front.statistics, front.calls.move_counts, journal)
+    documents = Documents(fleet, placer, now_ns, moves, lambda: relays.relays.documents(clock.now_ns()))
+    front = FrontServer(placer, is_ready, front_rule(settings), clock, rng, new_session_id, log, metrics, fleet.is_leaving)
+    relays = RelayControlService(placer, fleet, is_ready, clock, log)
+    assignments = AssignmentService(placer, new_session_id, log)
+    grpc_door = GrpcDoor(placer, front, settings.head_timeout_ms / 1000, new_session_id, log)
+    controls = Controls(router, options, registry.ask_to_drain, move, log)
+    own_front = None if settings.role == "control" else FrontNumbers(front.statistics, front.calls.move_counts)
+    metrics.attach(fleet, placer, releases, own_front, journal, lambda: len(relays.relays.attached()))
     sweep = FleetSweep(fleet, registry, channels, clock)
     return Balancer(
         clock,
@@ -126,6 +132,7 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
         releases,
         placer,
         front,
+        relays,
         assignments,
         grpc_door,
         documents,
@@ -135,7 +142,7 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     )
 
 
-def _new_session_id() -> str:
+def new_session_id() -> str:
     return "sess_" + secrets.token_hex(16)
 
 
@@ -174,30 +181,3 @@ def make_routing(settings: BalancerSettings, journal: JournalFile | None) -> tup
     router = RecordingRouter(policy, age_ns, _TRIES, settings.overload_rule(), journal.note)
     journal.capture = partial(capture, view, router)
     return view, router
-
-
-def front_rule(settings: BalancerSettings) -> FrontRule:
-    relay = RelayRule(
-        max_frame_bytes=settings.max_frame_bytes,
-        probe_after_ms=settings.probe_after_ms,
-        dead_after_ms=settings.dead_after_ms,
-        stalled_after_ms=settings.stalled_after_ms,
-        succession=SuccessionRule(
-            memory=MemoryRule(most_bytes=settings.replay_most_bytes),
-            probe_after_ms=settings.runtime_probe_after_ms,
-            suspect_after_ms=settings.runtime_suspect_after_ms,
-            move_timeout_ms=settings.move_timeout_ms,
-            adopt_timeout_ms=settings.adopt_timeout_ms,
-        ),
-    )
-    shortest = min(
-        settings.probe_after_ms, settings.dead_after_ms, settings.stalled_after_ms, settings.head_timeout_ms,
-        settings.runtime_probe_after_ms, settings.move_timeout_ms,
-    )  # fmt: skip
-    return FrontRule(
-        relay=relay,
-        head_timeout_ms=settings.head_timeout_ms,
-        dial_timeout_ms=settings.dial_timeout_ms,
-        max_connections=settings.max_connections,
-        tend_interval_ms=max(20, min(1000, shortest // 4)),
-    )

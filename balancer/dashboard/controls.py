@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import structlog
@@ -19,7 +19,7 @@ class Controls:
     options: PolicyOptions
     ask_to_drain: Callable[[str], bool]
     """False: no such runtime is enrolled."""
-    ask_to_move: Callable[[str, str], str]
+    ask_to_move: Callable[[str, str], Awaitable[str]]
     """A session, and the runtime it is to go to (empty: any other): why it cannot be, or nothing."""
     log: structlog.typing.FilteringBoundLogger
 
@@ -40,8 +40,8 @@ class Controls:
             self.log.info("drain asked for", runtime_id=runtime_id)
         return is_asked
 
-    def move(self, session_id: str, to: str) -> str:
+    async def move(self, session_id: str, to: str) -> str:
         """Moves one call in the middle of whatever goes on. Why it cannot be, or nothing: it has begun."""
-        problem = self.ask_to_move(session_id, to)
+        problem = await self.ask_to_move(session_id, to)
         self.log.info("move asked for", session_id=session_id, to=to, problem=problem)
         return problem

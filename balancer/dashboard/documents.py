@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,7 +29,9 @@ class Documents:
     placer: Placer
     began_ns: int
     moves: Callable[[], Mapping[tuple[str, str], float]]
-    """How many moves of calls ended, by kind and result."""
+    """How many moves of calls ended, by kind and result, in this process and in its relays."""
+    relays: Callable[[], Sequence[Mapping[str, Any]]] = tuple  # Any: JSON
+    """One object for each relay that is attached."""
 
     def whole_fleet(self, now_ns: int) -> Json:
         refusals = self.placer.router.standing(self.fleet.view, now_ns)
@@ -59,6 +61,7 @@ class Documents:
             "moves": [
                 {"kind": kind, "result": result, "count": int(count)} for (kind, result), count in sorted(self.moves().items())
             ],
+            "relays": list(self.relays()),
             "reports": {
                 "taken": reports.taken,
                 "duplicate": reports.duplicate,

@@ -83,7 +83,7 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
         to = None if body is None else _only_field(body or b'{"to": ""}', "to")
         if to is None or (to and not is_runtime_id(to)):
             return _error(400, "bad_json", 'the body is neither empty nor {"to": RUNTIME_ID}')
-        problem = controls.move(session_id, to)
+        problem = await controls.move(session_id, to)
         if problem:
             return _error(409, "cannot_move", problem)
         return JSONResponse({"session_id": session_id}, status_code=202, headers=_NO_STORE)

@@ -22,6 +22,7 @@ _STATUSES: Final[Mapping[RefusalCode, grpc.StatusCode]] = {
     RefusalCode.UNSUITABLE: grpc.StatusCode.FAILED_PRECONDITION,
     RefusalCode.SESSION_LIVE: grpc.StatusCode.ALREADY_EXISTS,
     RefusalCode.CLOSING: grpc.StatusCode.UNAVAILABLE,
+    RefusalCode.CONTROL_UNREACHABLE: grpc.StatusCode.UNAVAILABLE,
 }
 _Context = grpc.aio.ServicerContext[Any, Any]  # Any: the same for every method
 

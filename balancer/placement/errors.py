@@ -25,6 +25,8 @@ class RefusalCode(StrEnum):
     """The session id is in use."""
     CLOSING = "closing"
     """This balancer is shutting down."""
+    CONTROL_UNREACHABLE = "control_unreachable"
+    """This relay's control is away, or did not answer."""
 
 
 _HTTP_STATUS = {
@@ -34,6 +36,7 @@ _HTTP_STATUS = {
     RefusalCode.UNSUITABLE: 404,
     RefusalCode.SESSION_LIVE: 409,
     RefusalCode.CLOSING: 503,
+    RefusalCode.CONTROL_UNREACHABLE: 503,
 }
 
 

@@ -22,7 +22,7 @@ from balancer.placement.releases import Releases
 from balancer.telemetry.journal_file import JournalFile
 from runtime.primitives.clock import NS_PER_S, Clock
 
-__all__ = ["FRONT_GAUGES", "METRICS", "BalancerMetrics", "Description"]
+__all__ = ["FRONT_GAUGES", "METRICS", "BalancerMetrics", "Description", "FrontNumbers", "family", "move_histogram"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ METRICS: Final[Mapping[str, Description]] = MappingProxyType({
     "switchboard_reports": _D("counter", "reports", "Load reports, by what became of them.", ("result",)),
     "switchboard_report_fields_dropped": _D("counter", "fields", "Report fields that were not believed.", ("field",)),
     "switchboard_placements_waiting": _D("gauge", "callers", "Callers who wait for a place; bound waiting_places."),
+    "switchboard_relays": _D("gauge", "relays", "Relay processes whose stream to this control is open."),
     "switchboard_releases_waiting": _D("gauge", "releases", "Places to give back, waiting; bound 1024."),
     "switchboard_journal_entries_waiting": _D("gauge", "entries", "Of the journal, not written yet; bound 100,000."),
     "switchboard_journal_entries_dropped": _D("counter", "entries", "Of the journal, thrown away: the disk was too slow."),
@@ -95,8 +96,34 @@ _MOVES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _SLOW = (1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
-_Moves = Callable[[], Mapping[tuple[str, str], float]]
-_Sources = tuple[Fleet, Placer, Releases, Callable[[], Mapping[str, float]], _Moves, JournalFile | None]
+@dataclass(frozen=True, slots=True)
+class FrontNumbers:
+    """What the front of a process counts. `statistics` gives a number for each name in FRONT_GAUGES, `moves` one for each kind
+    and result."""
+
+    statistics: Callable[[], Mapping[str, float]]
+    moves: Callable[[], Mapping[tuple[str, str], float]]
+
+    def collect(self) -> Iterable[Metric]:
+        yield family("switchboard_moves", METRICS["switchboard_moves"], self.moves())
+        numbers = self.statistics()
+        for name, description in FRONT_GAUGES.items():
+            yield family(f"switchboard_relay_{name}", description, {"": numbers[name]})
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    fleet: Fleet
+    placer: Placer
+    releases: Releases
+    front: FrontNumbers | None
+    journal: JournalFile | None
+    relays: Callable[[], int]
+
+
+def move_histogram(registry: CollectorRegistry) -> Histogram:
+    described = METRICS["switchboard_move_seconds"]
+    return Histogram("switchboard_move_seconds", described.help, described.labels, buckets=_MOVES, registry=registry)
 
 
 class BalancerMetrics(Collector):
@@ -110,13 +137,7 @@ class BalancerMetrics(Collector):
         self._placement = Histogram(
             "switchboard_placement_seconds", placement.help, placement.labels, buckets=_SLOW, registry=self._registry
         )
-        self._move = Histogram(
-            "switchboard_move_seconds",
-            METRICS["switchboard_move_seconds"].help,
-            ("kind",),
-            buckets=_MOVES,
-            registry=self._registry,
-        )
+        self._move = move_histogram(self._registry)
         self._sources: _Sources | None = None
 
     def attach(
@@ -124,13 +145,13 @@ class BalancerMetrics(Collector):
         fleet: Fleet,
         placer: Placer,
         releases: Releases,
-        front: Callable[[], Mapping[str, float]],
-        moves: _Moves,
-        journal: JournalFile | None = None,
+        front: FrontNumbers | None,
+        journal: JournalFile | None,
+        relays: Callable[[], int],
     ) -> None:
-        """Once, before the first scrape. `front` gives a number for each name in FRONT_GAUGES, `moves` one for each kind and
-        result."""
-        self._sources = (fleet, placer, releases, front, moves, journal)
+        """Once, before the first scrape. `front`: None where callers are held by relays of their own, which tell it themselves;
+        `relays`: how many of those are attached."""
+        self._sources = _Sources(fleet, placer, releases, front, journal, relays)
         self._registry.register(self)
 
     def decided(self, elapsed_ns: int) -> None:
@@ -150,7 +171,8 @@ class BalancerMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         if self._sources is None:
             return
-        fleet, placer, releases, front, moves, journal = self._sources
+        at = self._sources
+        fleet, placer, releases, journal = at.fleet, at.placer, at.releases, at.journal
         counts, totals, reports = placer.counts, fleet.books.totals, fleet.reports
         one: dict[str, float] = {
             "switchboard_placements_attempted": counts.attempted,
@@ -163,6 +185,7 @@ class BalancerMetrics(Collector):
             "switchboard_leg_event_gaps": totals.gaps,
             "switchboard_runtimes": len(fleet.membership),
             "switchboard_placements_waiting": len(placer.room.queue),
+            "switchboard_relays": at.relays(),
             "switchboard_releases_waiting": releases.waiting,
             "switchboard_journal_entries_waiting": 0 if journal is None else journal.waiting,
             "switchboard_journal_entries_dropped": 0 if journal is None else journal.dropped,
@@ -182,13 +205,11 @@ class BalancerMetrics(Collector):
             **_by_runtime(fleet, now_ns),
         }  # fmt: skip
         for name, value in one.items():
-            yield _family(name, METRICS[name], {"": value})
+            yield family(name, METRICS[name], {"": value})
         for name, values in many.items():
-            yield _family(name, METRICS[name], values)
-        yield _family("switchboard_moves", METRICS["switchboard_moves"], moves())
-        numbers = front()
-        for name, description in FRONT_GAUGES.items():
-            yield _family(f"switchboard_relay_{name}", description, {"": numbers[name]})
+            yield family(name, METRICS[name], values)
+        if at.front is not None:
+            yield from at.front.collect()
 
 
 def _by_runtime(fleet: Fleet, now_ns: int) -> dict[str, dict[str, float]]:
@@ -207,7 +228,7 @@ def _by_runtime(fleet: Fleet, now_ns: int) -> dict[str, dict[str, float]]:
     }
 
 
-def _family(name: str, description: Description, values: Mapping[str, float] | Mapping[tuple[str, str], float]) -> Metric:
+def family(name: str, description: Description, values: Mapping[str, float] | Mapping[tuple[str, str], float]) -> Metric:
     """By label, or by several."""
     kind = CounterMetricFamily if description.kind == "counter" else GaugeMetricFamily
     family = kind(name, description.help, labels=description.labels)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import io
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ from balancer.app.listeners import make_grpc
 from balancer.app.settings import BalancerSettings
 from balancer.app.wiring import Balancer, wire
 from balancer.telemetry.logs import make_logger
-from protos.switchboard.v1 import assignment_pb2_grpc, registry_pb2_grpc
+from protos.switchboard.v1 import assignment_pb2_grpc, registry_pb2_grpc, relay_control_pb2_grpc
 from tests.balancer.support.fake_runtime import FakeRuntime
 
 QUICK = BalancerSettings(
@@ -35,6 +35,8 @@ class Running:
     log: io.StringIO
     grpc: str
     """host:port where gRPC callers come."""
+    stop_control: Callable[[], Awaitable[None]]
+    """Runtimes and relays lose their streams, at once, and nobody else comes."""
 
     @property
     def url(self) -> str:
@@ -42,7 +44,7 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(**changes: object) -> AsyncIterator[Running]:
+async def running(*, control_at: str = "127.0.0.1:0", **changes: object) -> AsyncIterator[Running]:
     settings = replace(QUICK, **changes)  # type: ignore[arg-type]  # the fields of the settings
     log = io.StringIO()
     balancer = wire(settings, make_logger(log, "debug"))
@@ -53,7 +55,8 @@ async def running(**changes: object) -> AsyncIterator[Running]:
     host, port = listener.getsockname()
     control = grpc.aio.server()
     registry_pb2_grpc.add_RegistryServicer_to_server(balancer.registry, control)
-    control_port = control.add_insecure_port("127.0.0.1:0")
+    relay_control_pb2_grpc.add_RelayControlServicer_to_server(balancer.relays, control)
+    control_port = control.add_insecure_port(control_at)
     await control.start()
     doors = make_grpc(settings.max_connections, settings.max_frame_bytes)
     assignment_pb2_grpc.add_AssignmentsServicer_to_server(balancer.assignments, doors)
@@ -67,12 +70,15 @@ async def running(**changes: object) -> AsyncIterator[Running]:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(balancer.sweep.run)
             tasks.start_soon(balancer.releases.run)
+            tasks.start_soon(balancer.relays.run)
             if balancer.journal is not None:
                 tasks.start_soon(balancer.journal.run)
             tasks.start_soon(balancer.front.run, listener, started.set)
             await started.wait()
             try:
-                yield Running(balancer, f"127.0.0.1:{control_port}", host, port, log, f"127.0.0.1:{doors_port}")
+                yield Running(
+                    balancer, f"127.0.0.1:{control_port}", host, port, log, f"127.0.0.1:{doors_port}", lambda: control.stop(None)
+                )
             finally:
                 tasks.cancel_scope.cancel()
     finally:
