@@ -10,6 +10,7 @@ import pytest
 
 from balancer.app.settings import BalancerSettings
 from balancer.telemetry.metrics import FRONT_GAUGES, METRICS
+from balancer.telemetry.relay_metrics import RELAY_METRICS
 from runtime.app.settings import RuntimeSettings
 from runtime.telemetry.metrics import RuntimeMetrics
 
@@ -29,7 +30,7 @@ def test_every_setting_is_there_with_its_default(settings: type) -> None:
 
 
 def test_every_metric_of_the_balancer_is_there() -> None:
-    described = {**METRICS, **{f"switchboard_relay_{name}": each for name, each in FRONT_GAUGES.items()}}
+    described = {**METRICS, **RELAY_METRICS, **{f"switchboard_relay_{name}": each for name, each in FRONT_GAUGES.items()}}
     names = [name + ("_total" if each.kind == "counter" else "") for name, each in described.items()]
     assert [name for name in names if f"`{name}" not in _PAGE] == []
 

@@ -73,6 +73,9 @@ class SlowControl(relay_control_pb2_grpc.RelayControlServicer):
                 self.told.append(message)
             await anyio.sleep_forever()
 
+    async def Place(self, request: Any, context: Any) -> Any:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no places here")
+
     def events(self) -> list[str]:
         found = [event for message in self.told for event in message.events.events]
         return [each.let_go or each.held.session_id or str(each.released) for each in found]

@@ -108,8 +108,10 @@ async def test_a_relay_that_does_not_say_whether_a_call_can_move_is_not_waited_f
     async with running() as service, desk(service, move_answer_s=0.05) as (own, channel):
         stream = await attend(channel)
         assert await own.move("call", "") == "its relay did not answer in time"
-        while isinstance(message := await stream.read(), pb.FromControl) and not message.HasField("move"):
-            pass
+        message = await stream.read()
+        while isinstance(message, pb.FromControl) and not message.HasField("move"):
+            message = await stream.read()
+        assert isinstance(message, pb.FromControl)
         assert message.move == pb.MoveWish(number=1, session_id="call")
         await stream.write(pb.FromRelay(moved=pb.MoveAnswer(number=1, problem="late")))  # nobody waits for it any more
         assert await own.move("call", "") == "its relay did not answer in time"

@@ -44,7 +44,9 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(*, control_at: str = "127.0.0.1:0", **changes: object) -> AsyncIterator[Running]:
+async def running(**changes: object) -> AsyncIterator[Running]:
+    """`control_at`: host:port of its control; the rest are settings."""
+    control_at = str(changes.pop("control_at", "127.0.0.1:0"))
     settings = replace(QUICK, **changes)  # type: ignore[arg-type]  # the fields of the settings
     log = io.StringIO()
     balancer = wire(settings, make_logger(log, "debug"))
