@@ -16,7 +16,7 @@ from balancer.app.front_settings import front_rule
 from balancer.app.listeners import bind_grpc, listen_on, make_grpc
 from balancer.app.process_life import address_of, cause_to_stop, for_ever, operate
 from balancer.app.settings import BalancerSettings
-from balancer.app.wiring import new_session_id
+from balancer.app.wiring import new_nonce, new_session_id
 from balancer.dashboard.relay_app import relay_app
 from balancer.fleet.channels import RuntimeChannels
 from balancer.front.assignment_service import AssignmentService
@@ -49,7 +49,7 @@ async def serve_relay(settings: BalancerSettings, log: structlog.typing.Filterin
     metrics.attach(FrontNumbers(front.statistics, front.calls.move_counts), lambda: (link.standing is not None, link.attached))
     doors = make_grpc(settings.max_connections, settings.max_frame_bytes, is_shared=True)
     assignment_pb2_grpc.add_AssignmentsServicer_to_server(AssignmentService(placer, new_session_id, log), doors)
-    door = GrpcDoor(placer, front, settings.head_timeout_ms / 1000, new_session_id, log)
+    door = GrpcDoor(placer, front, settings.head_timeout_ms / 1000, new_session_id, new_nonce, log)
     doors.add_generic_rpc_handlers((door.handler,))
     ready = {
         "event": "ready",

@@ -44,7 +44,7 @@ from runtime.primitives.load_snapshot import RuntimeState
 from runtime.primitives.rng import SeededRng
 from runtime.wire.signed_tickets import TicketKey
 
-__all__ = ["Balancer", "new_session_id", "wire"]
+__all__ = ["Balancer", "new_nonce", "new_session_id", "wire"]
 
 _TRIES: Final = 3
 """Candidates of a decision."""
@@ -118,7 +118,7 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
     front = FrontServer(placer, is_ready, front_rule(settings), clock, rng, new_session_id, log, metrics, fleet.is_leaving)
     relays = RelayControlService(placer, fleet, is_ready, clock, log)
     assignments = AssignmentService(placer, new_session_id, log)
-    grpc_door = GrpcDoor(placer, front, settings.head_timeout_ms / 1000, new_session_id, log)
+    grpc_door = GrpcDoor(placer, front, settings.head_timeout_ms / 1000, new_session_id, new_nonce, log)
     controls = Controls(router, options, registry.ask_to_drain, move, log)
     own_front = None if settings.role == "control" else FrontNumbers(front.statistics, front.calls.move_counts)
     metrics.attach(fleet, placer, releases, own_front, journal, lambda: len(relays.relays.attached()))
@@ -144,6 +144,11 @@ def wire(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger)
 
 def new_session_id() -> str:
     return "sess_" + secrets.token_hex(16)
+
+
+def new_nonce() -> bytes:
+    """Of an upgrade that we make ourselves (RFC 6455 section 4.1)."""
+    return secrets.token_bytes(16)
 
 
 def ticket_sealer(settings: BalancerSettings) -> TicketSealer:

@@ -55,7 +55,8 @@ class RelayFront(Protocol):
 
 
 class GrpcDoor:
-    """`handler` is what a gRPC server is given. `first_message_s`: how long a caller has for its configuration."""
+    """`handler` is what a gRPC server is given. `first_message_s`: how long a caller has for its configuration;
+    `new_nonce`: 16 bytes, as `upgrade_of` has them."""
 
     def __init__(
         self,
@@ -63,12 +64,14 @@ class GrpcDoor:
         front: RelayFront,
         first_message_s: float,
         new_session_id: Callable[[], str],
+        new_nonce: Callable[[], bytes],
         log: FilteringBoundLogger,
     ) -> None:
         self._placer = placer
         self._front = front
         self._first_message_s = first_message_s
         self._new_session_id = new_session_id
+        self._new_nonce = new_nonce
         self._log = log
         method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._converse)  # raw bytes both ways
         self.handler = grpc.method_handlers_generic_handler("switchboard.v1.VoiceAgent", {"Converse": method})
@@ -89,7 +92,7 @@ class GrpcDoor:
         stream = _Stream(context)
         first, asked = await self._asked(context, stream)
         calls = self._front.calls
-        upgrade = upgrade_of(asked, b"".join(calls.mask_key() for _ in range(4)))
+        upgrade = upgrade_of(asked, self._new_nonce())
         try:
             placement, runtime = await self._front.reach(upgrade, await self._placer.place(asked.request, Door.RELAY))
         except HttpError as error:

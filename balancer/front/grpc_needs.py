@@ -77,7 +77,7 @@ def upgrade_of(asked: Asked, nonce: bytes) -> Upgrade:
     """The caller's wish as an upgrade to our own messages over WebSocket. `nonce`: 16 bytes, new for each call."""
     key = base64.b64encode(nonce[:_KEY_BYTES])
     query = urlencode({"model": asked.request.agent}) if asked.request.agent else ""
-    lines = b"host: switchboard\r\nsec-websocket-version: 13\r\nsec-websocket-key: %b\r\n" % key
+    lines = b"Host: switchboard\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %b\r\n" % key
     return Upgrade(
         target=f"/v1/converse{'?' if query else ''}{query}".encode(),
         passed=lines + asked.passed,

@@ -16,10 +16,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 
@@ -38,23 +38,34 @@ _PERIOD_S: Final = 0.02
 _DIAL_LIMIT_S: Final = 10.0
 
 
-class Load:
-    """Callers on one address. Counts answers and how long each took."""
+class BenchCaller(Protocol):
+    transport: asyncio.Transport
+    sent_ns: int
 
-    def __init__(self, saturated: bool) -> None:
+    def send(self, now_ns: int) -> None: ...
+
+
+MakesCaller = Callable[[Callable[[], None], Callable[[Any], None]], Any]  # Any: a BenchCaller that is a protocol of asyncio
+
+
+class Load:
+    """Callers on one address, of the kind that `make` makes. Counts answers and how long each took."""
+
+    def __init__(self, saturated: bool, make: MakesCaller = PingPongCaller) -> None:
         self._saturated = saturated
+        self._make = make
         self.took_ns: list[int] = []
         self.is_running = False
         self._unopened = 0
         self._all_open = asyncio.Event()
-        self.callers: list[PingPongCaller] = []
+        self.callers: list[BenchCaller] = []
 
     async def open(self, port: int, count: int) -> None:
         loop = asyncio.get_running_loop()
         self._unopened = count
         with anyio.fail_after(_DIAL_LIMIT_S):
             for _ in range(count):
-                _, caller = await loop.create_connection(lambda: PingPongCaller(self._opened, self._answered), "127.0.0.1", port)
+                _, caller = await loop.create_connection(lambda: self._make(self._opened, self._answered), "127.0.0.1", port)
                 self.callers.append(caller)
             await self._all_open.wait()
 
@@ -85,7 +96,7 @@ class Load:
         if not self._unopened:
             self._all_open.set()
 
-    def _answered(self, caller: PingPongCaller) -> None:
+    def _answered(self, caller: BenchCaller) -> None:
         now_ns = time.perf_counter_ns()
         if self.is_running:
             self.took_ns.append(now_ns - caller.sent_ns)
@@ -98,8 +109,10 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def measure(port: int, saturated: bool, seconds: float, relay_pid: int) -> dict[str, Any]:
-    load = Load(saturated)
+async def measure(
+    port: int, saturated: bool, seconds: float, relay_pid: int, make: MakesCaller = PingPongCaller
+) -> dict[str, Any]:
+    load = Load(saturated, make)
     await load.open(port, _SATURATED_CONNECTIONS if saturated else _PACED_CONNECTIONS)
     with ForeignCpu(time.perf_counter, (relay_pid,)) as foreign:
         before_s = cpu_s(relay_pid)

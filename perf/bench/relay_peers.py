@@ -23,7 +23,7 @@ from perf.peers.build import frames_program
 from perf.peers.proxies import PROXIES, Proxy, started
 from perf.targets import Target
 
-__all__ = ["compare", "is_noisy", "targets_of"]
+__all__ = ["compare", "frames_backend", "is_noisy", "targets_of"]
 
 _FLAT_OUT: Final = 64
 _PACED: Final = (200, 1_000)
@@ -105,6 +105,13 @@ def _measure(proxy: Proxy, folder: Path, frames: Path, backend: _Backend, core: 
         port, pid = running
         found["idle_kib"] = {str(count): round(_idle_kib(frames, port, count, pid), 1) for count in _IDLE}
     return found
+
+
+@contextmanager
+def frames_backend(frames: Path) -> Iterator[int]:
+    """The port of the WebSocket backend that the proxies here are measured in front of."""
+    with _backend(frames) as backend:
+        yield backend.port
 
 
 @contextmanager

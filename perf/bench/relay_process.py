@@ -1,6 +1,7 @@
 """The relay alone in a process of its own, placing every call on one given address: what perf.bench.relay measures.
 
-`python -m perf.bench.relay_process HOST:PORT [splice] [--port N]` prints its port and serves until its standard input closes.
+`python -m perf.bench.relay_process HOST:PORT [splice|grpc] [--port N]` prints its port and serves until its input closes.
+`grpc` is the door for gRPC callers, in front of the same WebSocket runtimes.
 `splice` moves bytes without looking at anything: what this event loop and machine cost before any relay work.
 """
 
@@ -11,12 +12,15 @@ import resource
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import anyio
 
+from balancer.app.listeners import make_grpc
 from balancer.front.front_rule import FrontRule
 from balancer.front.front_server import FrontServer
+from balancer.front.grpc_door import GrpcDoor
 from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.placement import Placement
 from balancer.placement.reservation import Door
@@ -25,6 +29,9 @@ from balancer.telemetry.logs import make_logger
 from balancer.telemetry.metrics import BalancerMetrics
 from runtime.primitives.clock import MonotonicClock
 from runtime.primitives.rng import SeededRng
+
+_NONCE = b"the sample nonce"
+"""What the callers of this measurement have in their upgrades: perf/peers/frames.c knows no other answer."""
 
 
 class FixedPlacer:
@@ -99,12 +106,13 @@ async def splice(address: str) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def serve(address: str, port: int = 0) -> None:
+async def serve(address: str, port: int = 0, *, is_grpc: bool = False) -> None:
     clock = MonotonicClock()
     names = iter(range(10**9))
     log = make_logger(sys.stderr, "warning")
+    placer = FixedPlacer(address)
     front = FrontServer(
-        FixedPlacer(address),
+        placer,
         lambda: True,
         FrontRule(),
         clock,
@@ -116,12 +124,18 @@ async def serve(address: str, port: int = 0) -> None:
     )
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
+    listener.bind(("127.0.0.1", 0 if is_grpc else port))
     listener.listen(1024)
     listener.setblocking(False)
 
+    doors = make_grpc(most_bytes=FrontRule().relay.max_frame_bytes)
+    door = GrpcDoor(placer, front, 5.0, lambda: f"bench-{next(names)}", lambda: _NONCE, log)
+    doors.add_generic_rpc_handlers((door.handler,))
+    doors_port = doors.add_insecure_port(f"127.0.0.1:{port}") if is_grpc else 0
+    await doors.start()
+
     def started() -> None:
-        print(listener.getsockname()[1], flush=True)
+        print(doors_port or listener.getsockname()[1], flush=True)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(front.run, listener, started)
@@ -136,4 +150,4 @@ if __name__ == "__main__":
         anyio.run(splice, sys.argv[1], backend_options={"use_uvloop": True})
     else:
         wanted = int(sys.argv[sys.argv.index("--port") + 1]) if "--port" in sys.argv else 0
-        anyio.run(serve, sys.argv[1], wanted, backend_options={"use_uvloop": True})
+        anyio.run(partial(serve, is_grpc="grpc" in sys.argv[2:]), sys.argv[1], wanted, backend_options={"use_uvloop": True})

@@ -16,8 +16,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from clients.realtime import RATE_HZ
 from perf.bench.machine import ForeignCpu, describe_machine, wait_until_quiet
 from perf.continuity.caller import Caller, Harm
 from perf.continuity.harm import Mode, do_harm
+from perf.continuity.lines import LINES, Client, Line
 from perf.continuity.namespace import NoNamespace
 from perf.continuity.stage import Stage, stage
 from perf.continuity.verdict import MovedCall, figures, targets_of
@@ -56,7 +58,9 @@ def _speech(is_real: bool) -> list[NDArray[np.int16]]:
     return [tone]
 
 
-async def measure(mode: Mode, calls: int, seed: int, runtime_arguments: list[str], told: Callable[[str], None]) -> dict[str, Any]:
+async def measure(
+    mode: Mode, client: Client, calls: int, seed: int, runtime_arguments: list[str], told: Callable[[str], None]
+) -> dict[str, Any]:
     """Raises ProgramFailed, NoNamespace or OSError."""
     is_real = calls <= _REAL_UP_TO
     arguments = runtime_arguments if is_real else ["--engines", "synthetic", *runtime_arguments]
@@ -70,11 +74,12 @@ async def measure(mode: Mode, calls: int, seed: int, runtime_arguments: list[str
         is_quiet = await wait_until_quiet(time.perf_counter, whole.pids, _NOISY_CORES, _QUIET_WAIT_S)
         told(f"{calls} calls, {'real speech and models' if is_real else 'synthetic engines'}" + ("" if is_quiet else "; noisy"))
         with ForeignCpu(time.perf_counter, whole.pids) as foreign:
-            found = await _calls(mode, calls, seed, _speech(is_real), whole, told)
+            found = await _calls(mode, client, calls, seed, _speech(is_real), whole, told)
     targets = targets_of(mode, found)
     return {
         "ok": all_met(targets),
         "targets": as_json(targets),
+        "client": client.value,
         **found,
         "engines": "models" if is_real else "synthetic",
         "foreign_cpu_cores": foreign.cores,
@@ -86,13 +91,21 @@ async def measure(mode: Mode, calls: int, seed: int, runtime_arguments: list[str
 
 
 async def _calls(
-    mode: Mode, calls: int, seed: int, speech: list[NDArray[np.int16]], whole: Stage, told: Callable[[str], None]
+    mode: Mode,
+    client: Client,
+    calls: int,
+    seed: int,
+    speech: list[NDArray[np.int16]],
+    whole: Stage,
+    told: Callable[[str], None],
 ) -> dict[str, Any]:
     harm, rng = Harm(), SeededRng(seed)
     callers = [Caller(speech[number % len(speech)], bool(number % 2), harm) for number in range(calls)]
+    announced, opened = LINES[client]
+    address = str(whole.fleet.balancer.ready[announced])
     async with anyio.create_task_group() as group:
         for number, caller in enumerate(callers):
-            group.start_soon(_begin, caller, rng.random() * _SPREAD_S, whole.fleet.call_url, f"call-{number}")
+            group.start_soon(_begin, caller, rng.random() * _SPREAD_S, partial(opened, address, f"call-{number}"))
         with anyio.fail_after(_READY_WITHIN_S):
             for caller in callers:
                 await caller.is_ready.wait()
@@ -114,9 +127,9 @@ async def _calls(
     return figures(mode, callers, moves, effects, harm_took_s, has_words=len(speech) > 1)
 
 
-async def _begin(caller: Caller, after_s: float, url: str, session_id: str) -> None:
+async def _begin(caller: Caller, after_s: float, opened: Callable[[], AbstractAsyncContextManager[Line]]) -> None:
     await anyio.sleep(after_s)
-    await caller.run(url, session_id)
+    await caller.run(opened)
 
 
 def _moves(log: Path, harm_wall_s: float) -> list[MovedCall]:
@@ -139,6 +152,7 @@ def _count(text: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m perf.continuity", description="Calls that outlive their runtime, measured.")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), required=True, help="what is done to the runtime")
+    parser.add_argument("--client", type=Client, choices=list(Client), default=Client.REALTIME, help="who calls, on which wire")
     parser.add_argument("--calls", type=_count, default=10, help=f"calls at once, 1 to {_MOST_CALLS} (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="seed of who calls when (default 1)")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
@@ -149,7 +163,7 @@ def main() -> int:
         print(f"continuity: {text}", file=sys.stderr)
 
     try:
-        result = anyio.run(measure, arguments.mode, arguments.calls, arguments.seed, arguments.runtime, told)
+        result = anyio.run(measure, arguments.mode, arguments.client, arguments.calls, arguments.seed, arguments.runtime, told)
     except (ProgramFailed, NoNamespace, OSError) as error:
         message = " ".join(str(error).split())
         told(message)

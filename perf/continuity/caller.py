@@ -10,16 +10,18 @@ Around the harm it puts numbered items into the conversation: each must be ackno
 from __future__ import annotations
 
 import contextlib
-from base64 import b64decode
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.realtime import RATE_HZ, Call, CallFailed, CallRefused, connect
+from clients.realtime import RATE_HZ, CallFailed, CallRefused
+from perf.continuity.lines import Heard, Kind, Line
 from perf.continuity.play_out import PlayOut
 from perf.voice.microphone import Microphone, voiced_span
 
@@ -27,7 +29,6 @@ __all__ = ["Caller", "Harm"]
 
 _ANSWER_WITHIN_S: Final = 20.0
 _REPLY_WITHIN_S: Final = 60.0
-_BYTES_PER_S: Final = 2 * RATE_HZ
 _ITEM_EVERY_S: Final = 0.1
 _ITEMS_BEFORE_S: Final = 1.5
 _ITEMS_AFTER_S: Final = 4.0
@@ -55,7 +56,7 @@ class Caller:
         turns: what was understood of each turn that was answered.
         said: the agent's words, as its replies end.
         items: numbers of the items, sent and acknowledged, in order.
-        event_ids: how often each came; once, if all is well.
+        event_ids: how often each message came, by its name or number; once, if all is well.
     """
 
     samples: NDArray[np.int16]
@@ -75,10 +76,10 @@ class Caller:
     _done: list[str] = field(default_factory=list)
     _news: anyio.Event = field(default_factory=anyio.Event)
 
-    async def run(self, url: str, session_id: str) -> None:
+    async def run(self, opened: Callable[[], AbstractAsyncContextManager[Line]]) -> None:
         """Never raises for the call's sake."""
         try:
-            async with connect(url, session_id=session_id) as call:
+            async with opened() as call:
                 self.session_id = call.session_id
                 microphone = Microphone(call)
                 async with anyio.create_task_group() as group:
@@ -123,38 +124,35 @@ class Caller:
         playing = max((reply.ends_s or 0.0 for reply in self.replies.values()), default=0.0)
         await anyio.sleep_until(playing + 0.5)
 
-    async def _listen(self, call: Call) -> None:
-        async for event in call.events():
-            self._hear(event, anyio.current_time())
+    async def _listen(self, call: Line) -> None:
+        async for heard in call.heard():
+            self._hear(heard, anyio.current_time())
             self._news.set()
             self._news = anyio.Event()
         self.failure = "the server closed the call"
         raise CallFailed(self.failure)
 
-    def _hear(self, event: dict[str, Any], now_s: float) -> None:
-        self.event_ids[event["event_id"]] += 1
-        match event["type"]:
-            case "response.output_audio.delta":
-                audio_s = len(b64decode(event["delta"])) / _BYTES_PER_S
-                self.replies.setdefault(event["response_id"], PlayOut()).take(now_s, audio_s)
-            case "conversation.item.input_audio_transcription.completed":
-                self._texts.append(event["transcript"])
-            case "conversation.item.added" if event["item"]["id"].startswith("mark_"):
-                self.acknowledged_items.append(int(event["item"]["id"].removeprefix("mark_")))
-            case "response.done" if event["response"]["status"] == "completed":
-                self._done.append(event["response"]["id"])
-            case "response.output_audio_transcript.done":
-                self.said.append(event["transcript"])
-            case "error":
-                self.errors.append(f"{event['error']['code']}: {event['error']['message']}")
+    def _hear(self, heard: Heard, now_s: float) -> None:
+        self.event_ids[heard.name] += 1
+        match heard.kind:
+            case Kind.AUDIO:
+                self.replies.setdefault(heard.reply, PlayOut()).take(now_s, heard.audio_s)
+            case Kind.TRANSCRIPT:
+                self._texts.append(heard.text)
+            case Kind.ITEM:
+                self.acknowledged_items.append(heard.number)
+            case Kind.DONE:
+                self._done.append(heard.reply)
+            case Kind.SAID:
+                self.said.append(heard.text)
+            case Kind.ERROR:
+                self.errors.append(heard.text)
 
-    async def _number(self, call: Call) -> None:
+    async def _number(self, call: Line) -> None:
         with contextlib.suppress(CallFailed):  # the listener says so
             await anyio.sleep_until(self.harm.at_s - _ITEMS_BEFORE_S)
             for number in range(int((_ITEMS_BEFORE_S + _ITEMS_AFTER_S) / _ITEM_EVERY_S)):
-                content = [{"type": "input_text", "text": f"mark {number}"}]
-                item = {"id": f"mark_{number:04d}", "type": "message", "role": "system", "content": content}
-                await call.send({"type": "conversation.item.create", "item": item})
+                await call.send_item(number)
                 self.sent_items.append(number)
                 await anyio.sleep_until(self.harm.at_s - _ITEMS_BEFORE_S + (number + 1) * _ITEM_EVERY_S)
 

@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-__all__ = ["PROXIES", "Proxy", "ProxyFailed", "started"]
+__all__ = ["GRPC_DOOR", "GRPC_ENVOY", "PROXIES", "Proxy", "ProxyFailed", "started"]
 
 _PEERS: Final = Path(".venv-peers")
 _READY_S: Final = 15.0
@@ -85,13 +86,18 @@ static_resources:
   clusters:
   - name: runtimes
     connect_timeout: 5s
-    circuit_breakers: {{thresholds: [{{max_connections: 20000, max_pending_requests: 20000, max_requests: 20000}}]}}
+    {upstream}circuit_breakers: {{thresholds: [{{max_connections: 20000, max_pending_requests: 20000, max_requests: 20000}}]}}
     load_assignment:
       cluster_name: runtimes
       endpoints:
       - lb_endpoints:
         - endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {backend}}}}}}}
 """
+_HTTP2: Final = """typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {http2_protocol_options: {}}
+    """
 
 
 class ProxyFailed(Exception):
@@ -125,14 +131,19 @@ def _haproxy(folder: Path, port: int, backend: int) -> _Command | None:
     return _Command([str(binary), "-db", "-f", str(configuration)], {"LD_LIBRARY_PATH": str(binary.parent / "lib")})
 
 
-def _envoy(folder: Path, port: int, backend: int) -> _Command | None:
+def _envoy(folder: Path, port: int, backend: int, upstream: str = "") -> _Command | None:
     binary = next(_PEERS.glob("lib/python3*/site-packages/envoy/_bin/envoy"), None)
     if binary is None:
         return None
     configuration = folder / "envoy.yaml"
-    configuration.write_text(_ENVOY.format(port=port, backend=backend))
+    configuration.write_text(_ENVOY.format(port=port, backend=backend, upstream=upstream))
     identity = str(os.getpid() % 30_000)
     return _Command([str(binary), "-c", str(configuration), "-l", "error", "--concurrency", "1", "--base-id", identity], {})
+
+
+def _grpc_door(_: Path, port: int, backend: int) -> _Command:
+    words = [sys.executable, "-m", "perf.bench.relay_process", f"127.0.0.1:{backend}", "grpc", "--port", str(port)]
+    return _Command(words, {})
 
 
 def _nginx(folder: Path, port: int, backend: int) -> _Command | None:
@@ -145,6 +156,10 @@ def _nginx(folder: Path, port: int, backend: int) -> _Command | None:
 
 
 PROXIES: Final = (Proxy("relay", _relay), Proxy("haproxy", _haproxy), Proxy("envoy", _envoy), Proxy("nginx", _nginx))
+GRPC_DOOR: Final = Proxy("grpc_door", _grpc_door)
+"""Its backend speaks WebSocket."""
+GRPC_ENVOY: Final = Proxy("envoy_grpc", partial(_envoy, upstream=_HTTP2))
+"""Its backend speaks HTTP/2."""
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.realtime import RATE_HZ, Call
+from clients.realtime import RATE_HZ
 
 __all__ = ["Microphone", "voiced_span"]
 
@@ -41,10 +41,16 @@ def voiced_span(samples: NDArray[np.int16]) -> tuple[int, int]:
     return int(begins[0]) * _LOUDNESS_FRAME, (int(loud[-1]) + 1) * _LOUDNESS_FRAME
 
 
+class TakesAudio(Protocol):
+    async def append(self, samples: NDArray[np.int16]) -> None:
+        """Sends audio at `RATE_HZ`."""
+        ...
+
+
 class Microphone:
     """`run` sends until it is cancelled; `say` queues samples behind what is being said."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: TakesAudio) -> None:
         self._call = call
         self._frames: deque[NDArray[np.int16]] = deque()
         pattern = (np.arange(_FRAME) * 7919 % (2 * _HISS + 1) - _HISS).astype(np.int16)

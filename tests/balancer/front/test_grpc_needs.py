@@ -75,6 +75,6 @@ def test_what_is_wrong_is_named(metadata: list[tuple[str, str | bytes]], first: 
 def test_the_upgrade_asks_a_runtime_for_the_same_agent() -> None:
     upgrade = upgrade_of(asked([("x-switchboard-tenant", "acme")], config(agent="front desk")), bytes(range(16)))
     assert upgrade.target == b"/v1/converse?model=front+desk"
-    assert upgrade.passed.endswith(b"sec-websocket-key: AAECAwQFBgcICQoLDA0ODw==\r\nx-switchboard-tenant: acme\r\n")
+    assert upgrade.passed.endswith(b"Sec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw==\r\nx-switchboard-tenant: acme\r\n")
     assert upgrade.accept == accept_of(b"AAECAwQFBgcICQoLDA0ODw==")
     assert upgrade_of(asked([], config()), bytes(16)).target == b"/v1/converse"
