@@ -6,6 +6,7 @@ conversation, on our own messages a key that no telephone has, which is a fault 
 
 from __future__ import annotations
 
+import asyncio
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+import anyio
 import grpc
 import numpy as np
 from grpc import aio
@@ -117,6 +119,7 @@ class GrpcLine:
     def __init__(self, stream: aio.StreamStreamCall[pb.ConverseRequest, pb.ConverseResponse]) -> None:
         self.session_id = ""
         self._stream = stream
+        self._writing = anyio.Lock()
         self._said = 0
         self._items: dict[int, int] = {}
 
@@ -130,8 +133,7 @@ class GrpcLine:
         await self._say(pb.ConverseRequest(audio=pb.AudioChunk(data=data, format=_PCM16_24K)))
 
     async def send_item(self, number: int) -> None:
-        self._items[self._said + 1] = number
-        await self._say(pb.ConverseRequest(dtmf=_NO_KEY))
+        await self._say(pb.ConverseRequest(dtmf=_NO_KEY), number)
 
     async def heard(self) -> AsyncIterator[Heard]:
         try:
@@ -157,13 +159,16 @@ class GrpcLine:
                 return [Heard(Kind.SAID, f"{name}/said", reply, response.reply_done.text), Heard(Kind.DONE, name, reply)]
         return [Heard(Kind.OTHER, name)]
 
-    async def _say(self, request: pb.ConverseRequest) -> None:
-        self._said += 1
-        request.ordinal = self._said
-        try:
-            await self._stream.write(request)
-        except (aio.AioRpcError, aio.UsageError) as error:
-            raise CallFailed(f"the stream is over ({error})") from error
+    async def _say(self, request: pb.ConverseRequest, item: int | None = None) -> None:
+        async with self._writing:  # of two writes at once grpc fails one, and the call with it
+            self._said += 1
+            request.ordinal = self._said
+            if item is not None:
+                self._items[self._said] = item
+            try:
+                await self._stream.write(request)
+            except (aio.AioRpcError, aio.UsageError, asyncio.InvalidStateError) as error:
+                raise CallFailed(f"the stream is over ({error})") from error
 
 
 @asynccontextmanager

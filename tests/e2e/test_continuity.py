@@ -12,8 +12,8 @@ import pytest
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(240)]
 
 
-def _measured(mode: str) -> dict[str, Any]:
-    arguments = ["--mode", mode, "--calls", "12", "--seed", "1", "--json"]  # more than ten: synthetic engines
+def _measured(mode: str, client: str) -> dict[str, Any]:
+    arguments = ["--mode", mode, "--client", client, "--calls", "12", "--seed", "1", "--json"]  # more than ten: synthetic engines
     done = subprocess.run(
         [sys.executable, "-m", "perf.continuity", *arguments], capture_output=True, text=True, timeout=220, check=False
     )
@@ -22,10 +22,12 @@ def _measured(mode: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("mode", ["kill", "drain"])
-def test_no_call_is_lost_and_nothing_is_said_or_done_twice(mode: str) -> None:  # requirement C1, C3
-    result = _measured(mode)
-    facts = ("calls_lost", "messages_lost", "messages_twice", "messages_out_of_order", "effects_twice")
+@pytest.mark.parametrize(
+    ("mode", "client"), [("kill", "realtime"), ("drain", "realtime"), ("kill", "grpc"), ("drain", "grpc"), ("stop", "grpc")]
+)
+def test_no_call_is_lost_and_nothing_is_said_or_done_twice(mode: str, client: str) -> None:  # requirement C1, C3
+    result = _measured(mode, client)
+    facts = ("calls_lost", "messages_lost", "messages_twice", "messages_out_of_order", "event_ids_twice", "effects_twice")
     assert {fact: result[fact] for fact in facts} == dict.fromkeys(facts, 0), result
     assert (result["moved"], result["third_turns_answered"]) == (12, 12), result
     assert result["messages_sent"] > 0

@@ -50,9 +50,8 @@ async def test_over_grpc_what_is_heard() -> None:
         Heard(Kind.AUDIO, "2", "3", audio_s=0.02)
     ]
     final = pb.Transcript(text="good morning", is_final=True)
-    assert line.from_response(pb.ConverseResponse(ordinal=4, transcript=final)) == [
-        Heard(Kind.TRANSCRIPT, "4", text="good morning")
-    ]
+    understood = line.from_response(pb.ConverseResponse(ordinal=4, transcript=final))
+    assert understood == [Heard(Kind.TRANSCRIPT, "4", text="good morning")]
     done = pb.ReplyDone(status=pb.REPLY_STATUS_COMPLETED, text="You said it.")
     assert line.from_response(pb.ConverseResponse(ordinal=5, generation=3, reply_done=done)) == [
         Heard(Kind.SAID, "5/said", "3", "You said it."),
