@@ -18,19 +18,22 @@ class CallRefused(CallFailed):
     """The server answered, and gave no place.
 
     Attributes:
-        status: the HTTP status.
+        status: the HTTP status, or the number of the gRPC one.
         code: the stable reason.
         retry_after_s: when to try again; 0: not said.
         runtimes: each runtime's reason, where a balancer answered.
     """
 
-    def __init__(self, status: int, code: str, message: str, retry_after_s: float, runtimes: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, retry_after_s: float, runtimes: list[dict[str, Any]], shown: str = ""
+    ) -> None:
+        """`shown`: the status in words; empty: it is HTTP's."""
         self.status = status
         self.code = code
         self.retry_after_s = retry_after_s
         self.runtimes = runtimes
         each = "".join(f"; {runtime['runtime_id']}: {runtime['reason']} ({runtime['detail']})" for runtime in runtimes)
-        super().__init__(f"refused with HTTP {status} ({code}): {message}{each}")
+        super().__init__(f"refused with {shown or f'HTTP {status}'} ({code}): {message}{each}")
 
 
 def refused(error: InvalidStatus) -> CallRefused:

@@ -34,10 +34,16 @@ class ReturningLine:
     Attributes:
         token: opens the session again; empty: the server offers none, and a lost connection ends the call.
         within_s: how long the session waits.
+        session_id, runtime_id: as the server named them when the call began.
     """
+
+    can_return = True
 
     def __init__(self, connection: ClientConnection, open_again: OpenAgain) -> None:
         self.connection = connection
+        headers = connection.response.headers if connection.response else {}
+        self.session_id: str = headers.get("x-switchboard-session", "")
+        self.runtime_id: str = headers.get("x-switchboard-runtime", "")
         self.token = ""
         self.within_s = 0.0
         self._open_again = open_again

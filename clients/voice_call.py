@@ -1,4 +1,4 @@
-"""A spoken call over our own wire (protobuf messages in binary WebSocket frames), for programs that can wait (async).
+"""A spoken call over our own wire (protobuf messages in binary WebSocket frames, or over gRPC), for async programs.
 
 docs/clients.md has an example; `clients/blocking_call.py` is the same for programs without an event loop.
 """
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlencode, urlsplit
 
 import anyio
@@ -22,6 +22,7 @@ from websockets.typing import Subprotocol
 
 from clients.assignments import ask_for_place, web_address
 from clients.call_events import AgentAudio, CallEvent, Flushed, event_from
+from clients.grpc_line import is_grpc, open_grpc_line
 from clients.playback import Playback
 from clients.refusals import CallFailed, CallRefused, refused
 from clients.returning_line import ReturningLine
@@ -80,25 +81,45 @@ class CallOptions:
             raise ValueError(f"rate_hz is {self.rate_hz}; allowed: {', '.join(map(str, _RATES_HZ))}")
 
 
+class Line(Protocol):
+    """A call's connection: `ReturningLine` or `GrpcLine`."""
+
+    session_id: str
+    runtime_id: str
+    token: str
+    can_return: bool
+
+    async def send(self, request: pb.ConverseRequest) -> None: ...
+
+    def messages(self) -> AsyncIterator[pb.ConverseResponse]: ...
+
+    async def close(self) -> None: ...
+
+
 class VoiceCall:
     """A live call. One task reads `events`, another may speak. Every method raises CallFailed once the connection is gone.
 
     Attributes:
         playback: the agent's voice as it should be played; it follows `events`. A sound card's callback takes from it.
-        session_id: keep it to come back to the same runtime while that is there.
+        session_id: keep it to come back to the same runtime while that is there. `runtime_id`: who served it at first.
         resume_token: empty where the server offers none; the call uses it by itself.
     """
 
-    def __init__(self, line: ReturningLine, options: CallOptions) -> None:
+    def __init__(self, line: Line, options: CallOptions) -> None:
         self._line = line
         self._format = pb.AudioFormat(encoding=pb.AUDIO_ENCODING_PCM16, sample_rate_hz=options.rate_hz)
         self._options = options
         self._told_heard = (0, 0)
         self.rate_hz = options.rate_hz
         self.playback = Playback(options.rate_hz)
-        headers = line.connection.response.headers if line.connection.response else {}
-        self.session_id: str = headers.get("x-switchboard-session", "")
-        self.runtime_id: str = headers.get("x-switchboard-runtime", "")
+
+    @property
+    def session_id(self) -> str:
+        return self._line.session_id
+
+    @property
+    def runtime_id(self) -> str:
+        return self._line.runtime_id
 
     @property
     def resume_token(self) -> str:
@@ -115,7 +136,7 @@ class VoiceCall:
                 pb.ClientTool(name=t.name, description=t.description, parameters_json=t.parameters_json) for t in options.tools
             ],
             turn_detection=pb.TurnDetection(off=not options.detects_turns),
-            resumable=options.comes_back,
+            resumable=options.comes_back and self._line.can_return,
         )
         await self._line.send(pb.ConverseRequest(config=config))
 
@@ -195,7 +216,8 @@ async def open_call(
     """Opens a call and says goodbye at the end.
 
     Args:
-        server: http(s)://HOST:PORT or ws(s)://HOST:PORT of a balancer or a runtime.
+        server: http(s)://HOST:PORT or ws(s)://HOST:PORT of a balancer or a runtime; grpc(s)://HOST:PORT of a gRPC port of theirs,
+            and the call is one of gRPC.
         agent: whom to talk to; empty: the server's default.
         session_id: of an earlier call, to come back to the same runtime; empty: the server makes one.
         way: with ASSIGN a balancer is asked for a place and the call goes straight to the runtime; where that cannot be reached
@@ -213,7 +235,9 @@ async def open_call(
             await line.close()
 
 
-async def _connect(server: str, agent: str, session_id: str, way: Way) -> ReturningLine:
+async def _connect(server: str, agent: str, session_id: str, way: Way) -> Line:
+    if is_grpc(server):
+        return await open_grpc_line(server, agent, session_id, is_straight=way is Way.ASSIGN)
     relay = web_address(server, "ws")
     place = await ask_for_place(server, agent, session_id) if way is Way.ASSIGN else None
     if place is None:

@@ -12,6 +12,7 @@ import pytest
 from clients.blocking_call import open_blocking_call
 from clients.call_events import AgentAudio, CallerSaid, CallEvent, CallResumed, ReplyDone, SpeechStarted
 from clients.refusals import CallFailed
+from clients.returning_line import ReturningLine
 from clients.voice_call import CallOptions, VoiceCall, Way, open_call
 from runtime.dialogue.agent import Turn
 from runtime.primitives.reasons import EndReason
@@ -94,6 +95,11 @@ async def test_a_caller_s_network_goes_away_while_the_agent_speaks() -> None:
         assert disturbed_ms == call.playback.waiting_ms / 2
 
 
+def _cut(call: VoiceCall) -> None:
+    assert isinstance(call._line, ReturningLine)
+    call._line.connection.transport.abort()
+
+
 async def test_a_call_by_assignment_comes_back_and_one_through_the_relay_is_not_offered_to() -> None:
     async with enrolled_runtime(allow_direct="nowhere") as enrolled:
         server = enrolled.service.url.removesuffix("/v1/realtime")
@@ -101,7 +107,7 @@ async def test_a_call_by_assignment_comes_back_and_one_through_the_relay_is_not_
             events = call.events()
             await call.type("hello")
             await _until(events, ReplyDone)
-            call._line.connection.transport.abort()
+            _cut(call)
             await call.type("hello again")
             assert CallResumed() in await _until(events, ReplyDone)
         async with open_call(server, way=Way.RELAY) as call:
@@ -109,7 +115,7 @@ async def test_a_call_by_assignment_comes_back_and_one_through_the_relay_is_not_
             await call.type("hello")
             await _until(events, ReplyDone)
             assert call.resume_token == ""
-            call._line.connection.transport.abort()
+            _cut(call)
             with pytest.raises(CallFailed, match="broke"):
                 await _until(events, ReplyDone)
 
