@@ -1,7 +1,7 @@
 """Calls that outlive the process that serves them: `python -m perf.continuity --mode kill --calls 10 --seed 1 --json`.
 
 One balancer, one runtime that serves all the calls, and a second one that comes before the harm does (a deploy: two that serve,
-and each is replaced in its turn). Each call has three turns;
+and each is replaced in its turn). With `--relays` the balancer is a control and relays of their own. Each call has three turns;
 the harm comes in the middle of the second, in every other call while the agent speaks and else while the caller does. All times
 are the caller's: it plays the agent's audio as it comes, and a gap is where that runs dry. Numbered items, ten a second, are put
 into the conversation around the harm and must each be acknowledged once. The agent's tool is not idempotent and leaves a line for
@@ -59,7 +59,7 @@ def _speech(is_real: bool) -> list[NDArray[np.int16]]:
 
 
 async def measure(
-    mode: Mode, client: Client, calls: int, seed: int, runtime_arguments: list[str], told: Callable[[str], None]
+    mode: Mode, client: Client, calls: int, seed: int, relays: int, runtime_arguments: list[str], told: Callable[[str], None]
 ) -> dict[str, Any]:
     """Raises ProgramFailed, NoNamespace or OSError."""
     is_real = calls <= _REAL_UP_TO
@@ -67,7 +67,14 @@ async def measure(
     async with AsyncExitStack() as stack:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="switchboard-continuity-")))
         whole = await stack.enter_async_context(
-            stage(logs, calls=calls, has_network=mode is Mode.PARTITION, runtime_arguments=arguments, told=told)
+            stage(
+                logs,
+                calls=calls,
+                relays=relays,
+                has_network=mode is Mode.PARTITION,
+                runtime_arguments=arguments,
+                told=told,
+            )
         )
         if mode is Mode.DEPLOY:
             await whole.add_runtime()
@@ -81,6 +88,7 @@ async def measure(
         "targets": as_json(targets),
         "client": client.value,
         **found,
+        "relays": relays,
         "engines": "models" if is_real else "synthetic",
         "foreign_cpu_cores": foreign.cores,
         "noisy": foreign.cores is None or foreign.cores > _NOISY_CORES,
@@ -102,7 +110,7 @@ async def _calls(
     harm, rng = Harm(), SeededRng(seed)
     callers = [Caller(speech[number % len(speech)], bool(number % 2), harm) for number in range(calls)]
     announced, opened = LINES[client]
-    address = str(whole.fleet.balancer.ready[announced])
+    address = str(whole.front.ready[announced])
     async with anyio.create_task_group() as group:
         for number, caller in enumerate(callers):
             group.start_soon(_begin, caller, rng.random() * _SPREAD_S, partial(opened, address, f"call-{number}"))
@@ -123,7 +131,7 @@ async def _calls(
         harm_took_s = anyio.current_time() - began_s
         told(f"done after {harm_took_s:.2f} s; second and third turns go on")
     effects = [line.split()[0] for line in whole.effects.read_text().splitlines()]
-    moves = _moves(whole.logs / "balancer.log", wall_s)
+    moves = [move for log in whole.move_logs for move in _moves(log, wall_s)]
     return figures(mode, callers, moves, effects, harm_took_s, has_words=len(speech) > 1)
 
 
@@ -155,15 +163,19 @@ def main() -> int:
     parser.add_argument("--client", type=Client, choices=list(Client), default=Client.REALTIME, help="who calls, on which wire")
     parser.add_argument("--calls", type=_count, default=10, help=f"calls at once, 1 to {_MOST_CALLS} (default 10)")
     parser.add_argument("--seed", type=int, default=1, help="seed of who calls when (default 1)")
+    parser.add_argument("--relays", type=int, choices=range(9), default=0, help="relays of their own, 0 to 8 (default 0)")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--runtime", action="append", default=[], metavar="ARG", help="a further argument for the runtimes")
     arguments = parser.parse_args()
+    needs_relays = arguments.mode in (Mode.CONTROL, Mode.BLACKOUT)
+    relays = arguments.relays or (2 if needs_relays else 0)
 
     def told(text: str) -> None:
         print(f"continuity: {text}", file=sys.stderr)
 
     try:
-        result = anyio.run(measure, arguments.mode, arguments.client, arguments.calls, arguments.seed, arguments.runtime, told)
+        what = (arguments.mode, arguments.client, arguments.calls, arguments.seed, relays, arguments.runtime)
+        result = anyio.run(measure, *what, told)
     except (ProgramFailed, NoNamespace, OSError) as error:
         message = " ".join(str(error).split())
         told(message)

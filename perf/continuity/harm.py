@@ -35,6 +35,10 @@ class Mode(StrEnum):
     """Its network falls silent, and comes back later."""
     DEPLOY = "deploy"
     """Every runtime is replaced by a new one, one after another, each with SIGTERM."""
+    CONTROL = "control"
+    """The control gets SIGKILL, and a new one takes its place; relays of their own hold the calls."""
+    BLACKOUT = "blackout"
+    """The same, and while no control is there the runtime gets SIGKILL too."""
 
 
 async def do_harm(mode: Mode, whole: Stage, sessions: Sequence[str]) -> None:
@@ -53,6 +57,12 @@ async def do_harm(mode: Mode, whole: Stage, sessions: Sequence[str]) -> None:
                 await _drain(old)
         case Mode.KILL:
             victim.kill()
+        case Mode.CONTROL | Mode.BLACKOUT:
+            whole.fleet.balancer.kill()
+            await whole.fleet.balancer.wait()
+            if mode is Mode.BLACKOUT:
+                victim.kill()
+            await whole.restart_control()
         case Mode.STOP:
             os.kill(victim.pid, signal.SIGSTOP)
             await anyio.sleep(_SLEEPS_S)

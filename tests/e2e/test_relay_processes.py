@@ -14,6 +14,8 @@ import anyio
 import pytest
 
 from clients.realtime import Call, CallRefused, connect
+from clients.refusals import CallFailed
+from perf.fleet import LocalFleet
 from perf.relay_fleet import RelayFleet, relay_fleet
 
 pytestmark = [pytest.mark.e2e, pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -47,24 +49,29 @@ async def _answered(call: Call) -> None:
     raise AssertionError("the call ended")
 
 
-def _post(url: str, document: dict[str, Any]) -> int:
+def _post(url: str, document: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     request = urllib.request.Request(url, json.dumps(document).encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:
-            return int(answer.status)
+            return int(answer.status), json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
-            raise AssertionError(error.read().decode()) from None
+            return error.code, json.load(error)
+
+
+async def _held(fleet: LocalFleet, calls: int) -> dict[str, int]:
+    """How many calls each relay has, once these are all."""
+    seen = await fleet.wait_for(
+        "all calls with their relays", lambda seen: sum(each["held"] for each in seen["relays"]) == calls, 20
+    )
+    return {each["relay_id"]: each["held"] for each in seen["relays"]}
 
 
 async def test_the_control_dies_under_calls_and_a_runtime_after_it(tmp_path: Path) -> None:  # requirement C1, C3, decision 12
     async with _running(tmp_path) as parts, AsyncExitStack() as lines:
         fleet = parts.fleet
         calls = [await _start(lines, fleet.call_url, f"call-{number}") for number in range(12)]
-        seen = await fleet.wait_for(
-            "all calls with their relays", lambda seen: sum(each["held"] for each in seen["relays"]) == 12, 20
-        )
-        assert all(each["held"] for each in seen["relays"]), "one port, and both relays have calls"
+        assert all((await _held(fleet, 12)).values()), "one port, and both relays have calls"
 
         fleet.balancer.kill()
         await fleet.balancer.wait()
@@ -98,7 +105,8 @@ async def test_the_control_dies_under_calls_and_a_runtime_after_it(tmp_path: Pat
         assert seen["books"]["moved_in"] >= 1
 
         leaving = fleet.runtimes[1]
-        status = await anyio.to_thread.run_sync(_post, f"{fleet.operator}/v1/runtimes/{leaving.ready['runtime_id']}/drain", {})
+        drain = f"{fleet.operator}/v1/runtimes/{leaving.ready['runtime_id']}/drain"
+        status, _ = await anyio.to_thread.run_sync(_post, drain, {})
         assert status == 202
         with anyio.fail_after(30):
             assert await leaving.wait() == 0
@@ -110,3 +118,56 @@ async def test_the_control_dies_under_calls_and_a_runtime_after_it(tmp_path: Pat
         seen = await fleet.wait_for("quiet books", lambda seen: seen["books"]["active"] == 0, 20)
         assert seen["books"]["ended"] == {"closed_by_caller": 13}
         await fleet.wait_for("nothing held", lambda seen: not sum(each["held"] for each in seen["relays"]), 20)
+
+
+async def test_a_runtime_dies_while_no_control_is_there(tmp_path: Path) -> None:  # requirement C3
+    async with _running(tmp_path) as parts, AsyncExitStack() as lines:
+        fleet = parts.fleet
+        calls = [await _start(lines, fleet.call_url, f"call-{number}") for number in range(9)]
+        await _held(fleet, 9)
+        victim = fleet.runtimes[0]
+        theirs = [call for call in calls if call.runtime_id == victim.ready["runtime_id"]]
+        assert theirs, "nine calls are spread over three runtimes"
+        fleet.balancer.kill()
+        await fleet.balancer.wait()
+        victim.kill()
+        await victim.wait()
+        await parts.restart_control()
+        for call in calls:
+            await _answered(call)
+        seen = await parts.fleet.wait_for("all of them in the books", lambda seen: seen["books"]["active"] == 9, 20)
+        assert seen["books"]["moved_in"] == len(theirs)
+
+
+async def test_operators_move_a_call_and_a_relay_that_dies_loses_its_own(tmp_path: Path) -> None:
+    async with _running(tmp_path) as parts, AsyncExitStack() as lines:
+        fleet = parts.fleet
+        status, place = await anyio.to_thread.run_sync(_post, f"{fleet.public}/v1/assignments", {"session_id": "mine"})
+        assert (status, place["session_id"]) == (201, "mine")
+        calls = [await _start(lines, fleet.call_url, f"call-{number}") for number in range(12)]
+        held = await _held(fleet, 12)
+        moved = calls[0]
+        to = next(each.ready["runtime_id"] for each in fleet.runtimes if each.ready["runtime_id"] != moved.runtime_id)
+        await _answered(moved)
+        status, _ = await anyio.to_thread.run_sync(_post, f"{fleet.operator}/v1/calls/{moved.session_id}/move", {"to": to})
+        assert status == 202
+        await fleet.wait_for(
+            "the move told by its relay",
+            lambda seen: {"kind": "planned", "result": "moved", "count": 1} in seen["moves"],
+            20,
+        )
+        legs = (await fleet.document(f"/v1/calls/{moved.session_id}"))["legs"]
+        assert [(leg["runtime_id"], leg["epoch"]) for leg in legs] == [(to, 2)]
+        await _answered(moved)
+
+        parts.relays[0].kill()
+        await fleet.wait_for("one relay left", lambda seen: [each["relay_id"] for each in seen["relays"]] == ["relay-2"], 20)
+        ended = 0
+        for call in calls:
+            try:
+                await _answered(call)
+            except (AssertionError, CallFailed):
+                ended += 1
+        assert ended == held["relay-1"]
+        await fleet.wait_for("the others go on", lambda seen: seen["books"]["active"] == held["relay-2"], 20)
+        await _start(lines, fleet.call_url, "fresh")

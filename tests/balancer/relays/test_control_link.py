@@ -59,6 +59,7 @@ class SlowControl(relay_control_pb2_grpc.RelayControlServicer):
         self.streams = 0
         self.may_answer = anyio.Event()
         self.reads = True
+        self.placing = 0
 
     async def Attend(self, _requests: Any, context: Any) -> None:  # type: ignore[override]  # as the real one
         self.streams += 1
@@ -73,8 +74,9 @@ class SlowControl(relay_control_pb2_grpc.RelayControlServicer):
                 self.told.append(message)
             await anyio.sleep_forever()
 
-    async def Place(self, request: Any, context: Any) -> Any:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no places here")
+    async def Place(self, _request: Any, _context: Any) -> Any:
+        self.placing += 1
+        await anyio.sleep_forever()
 
     def events(self) -> list[str]:
         found = [event for message in self.told for event in message.events.events]
@@ -105,6 +107,18 @@ async def test_what_happens_between_the_listing_and_the_answer_is_told() -> None
         relay.link.released(3)
         await until(lambda: control.events() == ["before", "between", "before", "3"])
         assert control.told[0].attend == pb.Attend(relay_id="relay-1", relay_life=7, operator_address="127.0.0.1:1")
+
+
+async def test_a_request_that_is_given_up_is_named_by_its_number() -> None:
+    """The end of the request alone may cross its answer."""
+    async with slow_control() as (control, address), relaying(address) as relay:
+        control.may_answer.set()
+        await until(lambda: relay.link.standing is not None)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(relay.placer.place, PlacementRequest("call"), Door.RELAY)
+            await until(lambda: control.placing == 1)
+            tasks.cancel_scope.cancel()
+        await until(lambda: control.events() == ["1"])
 
 
 async def test_a_control_that_says_nothing_any_more_is_lost_and_looked_for_again() -> None:

@@ -99,6 +99,28 @@ async def attend(channel: grpc.aio.Channel, life: int = 9) -> _Stream:
     return stream
 
 
+async def test_a_relay_is_told_nothing_before_it_has_listed_what_it_holds() -> None:
+    """Whoever is told where things stand asks for places."""
+    async with running() as service, desk(service) as (own, channel):
+        stream: _Stream = relay_control_pb2_grpc.RelayControlStub(channel).Attend()
+        told: list[object] = []
+
+        async def read() -> None:
+            told.append(await stream.read())
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await stream.write(pb.FromRelay(attend=pb.Attend(relay_id="raw", relay_life=9)))
+            await until(lambda: len(own.relays.attached()) == 1)
+            own.standing_changed()
+            for _ in range(20):  # time for it to say something
+                with pytest.raises(grpc.aio.AioRpcError):
+                    await relay_control_pb2_grpc.RelayControlStub(channel).Place(pb.PlaceRequest())
+            assert told == []
+            await stream.write(pb.FromRelay(listed=pb.Listed()))
+            await until(lambda: len(told) == 1)
+
+
 async def _to_its_end(stream: _Stream) -> None:
     while await stream.read() is not grpc.aio.EOF:
         pass

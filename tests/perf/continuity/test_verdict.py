@@ -39,7 +39,12 @@ _MOVED = [MovedCall("call-0", "moved", 0.4, 0.1)]
 
 def test_a_call_that_nothing_happened_to_meets_all() -> None:
     for mode in Mode:
-        assert _missed(mode, _caller(), _MOVED, ["a", "b"]) == set()
+        moved = [] if mode is Mode.CONTROL else _MOVED
+        assert _missed(mode, _caller(), moved, ["a", "b"]) == set()
+
+
+def test_a_call_that_moved_though_only_the_control_was_away_is_seen() -> None:
+    assert _missed(Mode.CONTROL, _caller(), _MOVED, []) == {"moved"}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +76,7 @@ def test_silence_in_the_middle_of_speech_is_seen() -> None:
     for number in range(200):
         reply.take(98.0 + number * 0.02 + (0.05 if number > 120 else 0.0), 0.02)
     assert _missed(Mode.DRAIN, _caller(replies={"resp_1": reply}), _MOVED, []) == {"audio_gap_p99"}
+    assert _missed(Mode.CONTROL, _caller(replies={"resp_1": reply}), [], []) == {"audio_gap_p99"}
 
 
 def test_the_words_are_compared_with_the_undisturbed_ones() -> None:
