@@ -53,7 +53,7 @@ class BalancerSettings:
     )
     public_port: int = setting(8080, "callers' port; 0: chosen by the system", at_least=0, at_most=65535)
     public_grpc_port: int = setting(
-        -1, "where gRPC callers call, and ask for assignments; -1: public_port + 3, chosen by the system where that is; 0: chosen",
+        -1, "where gRPC callers call or ask for assignments; -1: public_port + 3, chosen by the system where that is; 0: chosen",
         at_least=-1, at_most=65535,
     )  # fmt: skip
     operator_host: str = setting("127.0.0.1", "dashboard, fleet and metrics; unauthenticated, so loopback", not_empty=True)

@@ -160,11 +160,11 @@ class GrpcCaller(asyncio.Transport):
                 if message is None:
                     break
                 if len(message) <= _LONGEST_WORD_BYTES:
-                    self.look_at(message)
+                    self._look_at(message)
                 self._hear(client_frame(message))
             self._half_closed()
 
-    def look_at(self, message: bytes) -> None:
+    def _look_at(self, message: bytes) -> None:
         """Whether it is a word that a half-close may follow."""
         try:
             said = pb.ConverseRequest.FromString(message).WhichOneof("payload")
@@ -174,7 +174,7 @@ class GrpcCaller(asyncio.Transport):
         self._has_ended_input = self._has_ended_input or said == "end_of_input"
 
     def _half_closed(self) -> None:
-        if self._has_said_end or self._is_lost:
+        if self._has_said_end:
             return
         if self._has_ended_input:
             self._hear(_HANG_UP)
@@ -214,8 +214,7 @@ class GrpcCaller(asyncio.Transport):
         self.status = GRPC_STATUS_BY_END[reason], reason.value
 
     def _hear(self, frame: bytes) -> None:
-        if not self._is_lost:
-            self._protocol.data_received(frame)
+        self._protocol.data_received(frame)
 
     def _tell_lost(self) -> None:
         if not self._is_lost:

@@ -113,7 +113,6 @@ class GrpcDoor:
             runtime.transport.abort()
             raise
         caller = GrpcCaller(stream)
-        caller.look_at(first)
         calls.begin(upgrade, placement, caller, client_frame(first), runtime)
         await caller.run()
         await _say(context, *caller.status)

@@ -131,3 +131,12 @@ async def test_a_caller_who_gives_up_leaves_nothing_held() -> None:
         await until(lambda: len(slow.released) == 1)
         await until(lambda: not slow.tickets)
         assert service.balancer.placer.counts.abandoned == 1
+
+
+async def test_a_request_that_is_too_long_is_refused() -> None:
+    """The port takes messages of a megabyte, for calls; an assignment has no use for them."""
+    async with running() as service, aio.insecure_channel(service.grpc) as channel:
+        with pytest.raises(aio.AioRpcError) as refused:
+            await assignment_pb2_grpc.AssignmentsStub(channel).Assign(pb.AssignRequest(region="x" * 70_000))
+        assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert dict(refused.value.trailing_metadata() or ())["refusal-reason"] == "body_too_large"

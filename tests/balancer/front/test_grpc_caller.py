@@ -26,9 +26,10 @@ HANG_UP = client_frame(pb.ConverseRequest(end=pb.EndSession(after_reply=True)).S
 
 @dataclass
 class Stream:
-    """`reads` False: what is written is not taken, until it does. `says`: what the caller says; None: it half-closes."""
+    """`reads` False: what is written is not taken, until it does, but for as many messages as `takes`."""
 
     reads: bool = True
+    takes: int = 0
     is_gone: bool = False
     written: list[bytes] = field(default_factory=list)
     taken: int = 0
@@ -37,6 +38,7 @@ class Stream:
         self._said, self._hears = anyio.create_memory_object_stream[bytes | None](100)
 
     def say(self, *messages: bytes | None) -> None:
+        """None: the caller half-closes."""
         for message in messages:
             self._said.send_nowait(message)
 
@@ -49,7 +51,8 @@ class Stream:
         if self.is_gone:
             raise StreamClosed
         self.written.append(message)
-        await until(lambda: self.reads)
+        await until(lambda: self.reads or self.takes > 0)
+        self.takes -= not self.reads
 
     def close(self) -> None:
         self._said.close()
@@ -151,6 +154,17 @@ async def test_who_does_not_read_pauses_and_is_resumed() -> None:  # requirement
         assert held.owner.told == ["pause"]
         held.stream.reads = True
         await until(lambda: len(held.stream.written) == 3)
+        await until(lambda: held.owner.told == ["pause", "resume"])
+
+
+async def test_who_reads_a_little_stays_paused_down_to_the_low_mark() -> None:
+    async with caller(reads=False) as held:
+        for _ in range(3):
+            held.caller.write(build_frame(2, b"a" * 60))
+        held.stream.takes = 2
+        await until(lambda: len(held.stream.written) == 3)
+        assert (held.caller.get_write_buffer_size(), held.owner.told) == (60, ["pause"])
+        held.stream.takes = 1
         await until(lambda: held.owner.told == ["pause", "resume"])
 
 

@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
 from grpc import aio
 
+from balancer.front.dial import RuntimeConnection
+from balancer.front.upgrade import Upgrade
+from balancer.placement.placement import Placement
 from protos.switchboard.v1 import assignment_pb2, voice_pb2_grpc
 from protos.switchboard.v1 import voice_pb2 as pb
 from runtime.primitives.reasons import EndReason
@@ -262,6 +266,45 @@ async def test_beyond_the_limit_of_connections_callers_are_refused() -> None:
             assert await refusal(second) == ("RESOURCE_EXHAUSTED", "too_many_connections", 1000)
         writer.close()
         assert await reader.read() == b""
+
+
+class _Connection(asyncio.Transport):
+    """To a runtime that was reached a moment ago."""
+
+    def __init__(self, *, is_lost: bool) -> None:
+        super().__init__()
+        self.is_lost = is_lost
+        self.is_aborted = False
+
+    def is_closing(self) -> bool:
+        return self.is_lost
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+@pytest.mark.parametrize(
+    ("is_lost", "refused"), [(True, ("UNAVAILABLE", "runtime_lost", 1000)), (False, ("ALREADY_EXISTS", "session_live", 0))]
+)
+async def test_what_changed_while_the_runtime_was_reached_is_seen(
+    is_lost: bool, refused: tuple[str, str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It left behind its answer, or another caller was given the same place and was quicker."""
+    async with enrolled_runtime() as at, calling(at.service.grpc) as first, calling(at.service.grpc) as second:
+        await first.write(config(session_id="mine"))
+        await heard(first, "started")
+        front, connection = at.service.balancer.front, _Connection(is_lost=is_lost)
+
+        async def reach(_: Upgrade, placement: Placement) -> tuple[Placement, RuntimeConnection]:
+            quicker = replace(placement, request=replace(placement.request, session_id="mine"))
+            return quicker, RuntimeConnection(connection, b"", has_asides=True)
+
+        monkeypatch.setattr(front, "reach", reach)
+        await second.write(config(session_id="other"))
+        assert await refusal(second) == refused
+        assert connection.is_aborted
+        await first.write(pb.ConverseRequest(text="hello"))
+        await heard(first, "reply_done")
 
 
 async def test_a_session_that_is_live_is_not_given_twice() -> None:
