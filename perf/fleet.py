@@ -37,7 +37,7 @@ class LocalFleet:
 
     @property
     def call_url(self) -> str:
-        return self.public.replace("http://", "ws://") + "/v1/realtime"
+        return self.public.replace("http", "ws", 1) + "/v1/realtime"
 
     def runtime_url(self, index: int) -> str:
         """Where runtime `index` takes callers directly."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from balancer.app.settings import BalancerSettings
 from balancer.continuity.call_memory import MemoryRule
 from balancer.front.front_rule import FrontRule
-from balancer.front.relay_rule import RelayRule, SuccessionRule
+from balancer.front.relay_rule import RelayRule, ReturnRule, SuccessionRule
 
 __all__ = ["front_rule"]
 
@@ -16,6 +16,7 @@ def front_rule(settings: BalancerSettings) -> FrontRule:
         probe_after_ms=settings.probe_after_ms,
         dead_after_ms=settings.dead_after_ms,
         stalled_after_ms=settings.stalled_after_ms,
+        coming_back=ReturnRule(grace_ms=round(settings.resume_grace_s * 1000), most_away=settings.resume_most_away),
         succession=SuccessionRule(
             memory=MemoryRule(most_bytes=settings.replay_most_bytes),
             probe_after_ms=settings.runtime_probe_after_ms,

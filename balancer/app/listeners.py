@@ -34,13 +34,23 @@ def make_grpc(most_calls: int | None = None, most_bytes: int | None = None, *, i
     return grpc.aio.server(options=options, maximum_concurrent_rpcs=most_calls)
 
 
-def bind_grpc(server: grpc.aio.Server, setting: str, host: str, port: int, *, is_shared: bool = False) -> str:
-    """Binds and answers host:port. Raises PortUnavailable."""
+def bind_grpc(
+    server: grpc.aio.Server,
+    setting: str,
+    host: str,
+    port: int,
+    credentials: grpc.ServerCredentials | None = None,
+    *,
+    is_shared: bool = False,
+) -> str:
+    """Binds and answers host:port; without `credentials` it speaks no TLS. Raises PortUnavailable."""
     if port:
         # gRPC would print its own lines about a busy port; ours is the one to be read.
         _bound(setting, host, port, is_shared=is_shared).close()
     try:
-        return f"{bracketed(host)}:{server.add_insecure_port(f'{bracketed(host)}:{port}')}"
+        address = f"{bracketed(host)}:{port}"
+        bound = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
+        return f"{bracketed(host)}:{bound}"
     except RuntimeError:
         raise PortUnavailable(setting, host, port, "it is in use or not ours") from None
 

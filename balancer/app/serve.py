@@ -13,6 +13,7 @@ import structlog
 
 from balancer.app.listeners import bind_grpc, listen_on, make_grpc
 from balancer.app.process_life import address_of, cause_to_stop, for_ever, operate
+from balancer.app.public_tls import PublicTls, public_tls
 from balancer.app.serve_relay import serve_relay
 from balancer.app.settings import BalancerSettings
 from balancer.app.wiring import Balancer, wire
@@ -23,13 +24,14 @@ __all__ = ["serve"]
 
 
 async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger, out: TextIO) -> None:
-    """Returns after SIGTERM or SIGINT and the drain. Raises PortUnavailable before anything is announced.
+    """Returns after SIGTERM or SIGINT and the drain. Raises PortUnavailable or SettingError before anything is announced.
 
     When all ports listen, one JSON line on `out` names them.
     """
     if settings.role == "relay":
         await serve_relay(settings, log, out)
         return
+    tls = public_tls(settings, log)
     balancer = wire(settings, log)
     has_callers = settings.role == "both"
     public = listen_on("public_port", settings.public_host, settings.public_port) if has_callers else None
@@ -44,15 +46,16 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
         doors = make_grpc(settings.max_connections, settings.max_frame_bytes)
         assignment_pb2_grpc.add_AssignmentsServicer_to_server(balancer.assignments, doors)
         doors.add_generic_rpc_handlers((balancer.grpc_door.handler,))
-        ready["public"] = f"http://{address_of(public)}"
-        ready["public_grpc"] = bind_grpc(doors, "public_grpc_port", settings.public_host, settings.grpc_port)
+        ready["public"] = f"{'http' if tls is None else 'https'}://{address_of(public)}"
+        credentials = None if tls is None else tls.credentials()
+        ready["public_grpc"] = bind_grpc(doors, "public_grpc_port", settings.public_host, settings.grpc_port, credentials)
         await doors.start()
     await control.start()
     try:
         async with anyio.create_task_group() as tasks:
             # Signals are watched before the announcement: whoever read it may stop us at once.
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-                await _start(tasks, balancer, public, operator)
+                await _start(tasks, balancer, public, operator, tls)
                 print(json.dumps(ready), file=out, flush=True)  # the one line that tools read
                 log.info("ready", **{name: address for name, address in ready.items() if name != "event"})
                 log.info("stopping", cause=await cause_to_stop(signals, settings.leave_with_stdin))
@@ -68,7 +71,13 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
     log.info("stopped")
 
 
-async def _start(tasks: anyio.abc.TaskGroup, balancer: Balancer, public: socket.socket | None, operator: socket.socket) -> None:
+async def _start(
+    tasks: anyio.abc.TaskGroup,
+    balancer: Balancer,
+    public: socket.socket | None,
+    operator: socket.socket,
+    tls: PublicTls | None,
+) -> None:
     """Returns when all listen. `public`: None where relays of their own have the callers."""
     operators = operator_app(balancer.documents, balancer.clock, balancer.metrics.render, balancer.controls)
     tasks.start_soon(for_ever, "the sweep", balancer.sweep.run)
@@ -79,5 +88,9 @@ async def _start(tasks: anyio.abc.TaskGroup, balancer: Balancer, public: socket.
     tasks.start_soon(for_ever, "the operator port", operate, operators, operator)
     if public is not None:
         listening = anyio.Event()
-        tasks.start_soon(for_ever, "the public port", balancer.front.run, public, listening.set)
+        if tls is not None:
+            tasks.start_soon(for_ever, "the certificate", tls.watch)
+        tasks.start_soon(
+            for_ever, "the public port", balancer.front.run, public, listening.set, None if tls is None else tls.context
+        )
         await listening.wait()

@@ -15,6 +15,7 @@ import structlog
 from balancer.app.front_settings import front_rule
 from balancer.app.listeners import bind_grpc, listen_on, make_grpc
 from balancer.app.process_life import address_of, cause_to_stop, for_ever, operate
+from balancer.app.public_tls import public_tls
 from balancer.app.settings import BalancerSettings
 from balancer.app.wiring import new_nonce, new_session_id
 from balancer.dashboard.relay_app import relay_app
@@ -34,8 +35,9 @@ __all__ = ["serve_relay"]
 
 
 async def serve_relay(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger, out: TextIO) -> None:
-    """Returns after SIGTERM or SIGINT and the drain. Raises PortUnavailable before anything is announced. The control need not be
+    """Returns after SIGTERM or SIGINT and the drain. Raises PortUnavailable or SettingError before anything is announced. The control need not be
     there: callers are refused until it is."""
+    tls = public_tls(settings, log)
     clock, rng, channels, metrics = MonotonicClock(), SeededRng(), RuntimeChannels(), RelayMetrics()
     public = listen_on("public_port", settings.public_host, settings.public_port, is_shared=True)
     operator = listen_on("operator_port", settings.operator_host, settings.operator_port)
@@ -51,20 +53,26 @@ async def serve_relay(settings: BalancerSettings, log: structlog.typing.Filterin
     assignment_pb2_grpc.add_AssignmentsServicer_to_server(AssignmentService(placer, new_session_id, log), doors)
     door = GrpcDoor(placer, front, settings.head_timeout_ms / 1000, new_session_id, new_nonce, log)
     doors.add_generic_rpc_handlers((door.handler,))
+    credentials = None if tls is None else tls.credentials()
     ready = {
         "event": "ready",
         "role": settings.role,
         "relay_id": identity.relay_id,
-        "public": f"http://{address_of(public)}",
+        "public": f"{'http' if tls is None else 'https'}://{address_of(public)}",
         "operator": f"http://{address_of(operator)}",
-        "public_grpc": bind_grpc(doors, "public_grpc_port", settings.public_host, settings.grpc_port, is_shared=True),
+        "public_grpc": bind_grpc(
+            doors, "public_grpc_port", settings.public_host, settings.grpc_port, credentials, is_shared=True
+        ),
     }
     await doors.start()
     try:
         async with anyio.create_task_group() as tasks:
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 listening = anyio.Event()
-                tasks.start_soon(for_ever, "the public port", front.run, public, listening.set)
+                if tls is not None:
+                    tasks.start_soon(for_ever, "the certificate", tls.watch)
+                context = None if tls is None else tls.context
+                tasks.start_soon(for_ever, "the public port", front.run, public, listening.set, context)
                 tasks.start_soon(
                     for_ever, "the operator port", operate, relay_app(metrics.render, lambda: link.is_ready), operator
                 )

@@ -56,6 +56,8 @@ class BalancerSettings:
         -1, "where gRPC callers call or ask for assignments; -1: public_port + 3, chosen by the system where that is; 0: chosen",
         at_least=-1, at_most=65535,
     )  # fmt: skip
+    public_tls_certificate: str = setting("", "PEM file with the certificate chain of both public ports; empty: no TLS there")
+    public_tls_key: str = setting("", "PEM file with its key; both are looked at again every 10 s")
     operator_host: str = setting("127.0.0.1", "dashboard, fleet and metrics; unauthenticated, so loopback", not_empty=True)
     operator_port: int = setting(8081, "operators' port; 0: chosen by the system", at_least=0, at_most=65535)
     control_host: str = setting("127.0.0.1", "where runtimes enroll (gRPC); unauthenticated, so loopback", not_empty=True)
@@ -132,7 +134,11 @@ class BalancerSettings:
         2000, "TCP connect and upgrade at the runtime; a ticket lives 2 s", unit="ms", at_least=50, at_most=30_000
     )
     head_timeout_ms: int = setting(
-        5000, "a caller's whole request must have come by then", unit="ms", at_least=100, at_most=60_000
+        5000,
+        "a caller's whole request must have come by then, and a telephone's start so long after its upgrade",
+        unit="ms",
+        at_least=100,
+        at_most=60_000,
     )
     max_frame_bytes: int = setting(
         1_048_576, "largest WebSocket frame either way", unit="bytes", at_least=1024, at_most=16_777_216
@@ -150,6 +156,11 @@ class BalancerSettings:
     runtime_suspect_after_ms: int = setting(
         2000, "silence after which a runtime is looked for that takes the call over", unit="ms", at_least=100, at_most=60_000
     )
+    resume_grace_s: float = setting(
+        30.0, "how long a relayed call waits for a caller with a resume_key that has lost its connection; 0: not at all",
+        unit="s", at_least=0.0, at_most=3600.0,
+    )  # fmt: skip
+    resume_most_away: int = setting(200, "calls that may wait so at a time", at_least=0, at_most=100_000)
     replay_most_bytes: int = setting(
         3_145_728, "a caller's messages that are kept for another runtime; 30 s of 24 kHz PCM are 2.2 MB", unit="bytes",
         at_least=65_536, at_most=2**30,
@@ -176,6 +187,9 @@ class BalancerSettings:
             name, _, rest = str(error).partition(" is ")
             value, _, allowed = rest.partition("; allowed: ")
             raise SettingError(name, value, allowed) from None
+        if bool(self.public_tls_certificate) is not bool(self.public_tls_key):
+            shown = f"{self.public_tls_certificate!r}, {self.public_tls_key!r}"
+            raise SettingError("public_tls_certificate, public_tls_key", shown, "both or neither")
         if self.report_max_age_ms < 2 * self.report_interval_ms:
             raise SettingError(
                 "report_max_age_ms", self.report_max_age_ms, f"at least 2 x report_interval_ms = {2 * self.report_interval_ms}"

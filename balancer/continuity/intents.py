@@ -61,7 +61,7 @@ class Intents:
         self._newest_epoch = epoch
         if name in self._known:
             return self._known[name] or IntentAnswer(IntentState.UNKNOWN)
-        size_bytes = len(name.key) + len(name.tool) + len(name.arguments_json)
+        size_bytes = sum(len(each.encode()) for each in (name.key, name.tool, name.arguments_json))
         if len(self._known) >= _MOST_INTENTS or self.size_bytes + size_bytes > _MOST_BYTES:
             return IntentAnswer(IntentState.REFUSED)
         self._known[name] = None
@@ -77,8 +77,9 @@ class Intents:
         known = self._known[name]
         if known is not None:
             return IntentAnswer(IntentState.RECORDED if known == outcome else IntentState.REFUSED)
-        if self.size_bytes + len(result_json) > _MOST_BYTES:
+        size_bytes = len(result_json.encode())
+        if self.size_bytes + size_bytes > _MOST_BYTES:
             return IntentAnswer(IntentState.REFUSED)
         self._known[name] = outcome
-        self.size_bytes += len(result_json)
+        self.size_bytes += size_bytes
         return IntentAnswer(IntentState.RECORDED)

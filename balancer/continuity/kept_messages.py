@@ -129,7 +129,7 @@ class KeptMessages:
 
 
 def _without_messages(frames: bytes, count: int) -> bytes:
-    """Without the first `count` messages; `frames` are whole, valid and masked (RFC 6455 section 5.2)."""
+    """Without the first `count` messages; `frames` are whole and valid (RFC 6455 section 5.2)."""
     at = 0
     while count and at < len(frames):
         length = frames[at + 1] & 0x7F
@@ -138,5 +138,5 @@ def _without_messages(frames: bytes, count: int) -> bytes:
             head += 2 if length == 126 else 8
             length = int.from_bytes(frames[at + 2 : at + head], "big")
         count -= frames[at] >> 7  # the last fragment has the FIN bit
-        at += head + 4 + length
+        at += head + length + (4 if frames[at + 1] & 0x80 else 0)
     return frames[at:]

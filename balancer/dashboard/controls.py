@@ -19,6 +19,7 @@ class Controls:
     options: PolicyOptions
     ask_to_drain: Callable[[str], bool]
     """False: no such runtime is enrolled."""
+    is_enrolled: Callable[[str], bool]
     ask_to_move: Callable[[str, str], Awaitable[str]]
     """A session, and the runtime it is to go to (empty: any other): why it cannot be, or nothing."""
     log: structlog.typing.FilteringBoundLogger
@@ -42,6 +43,7 @@ class Controls:
 
     async def move(self, session_id: str, to: str) -> str:
         """Moves one call in the middle of whatever goes on. Why it cannot be, or nothing: it has begun."""
-        problem = await self.ask_to_move(session_id, to)
+        is_somewhere = not to or self.is_enrolled(to)
+        problem = await self.ask_to_move(session_id, to) if is_somewhere else f"no runtime {to[:64]!r} is enrolled"
         self.log.info("move asked for", session_id=session_id, to=to, problem=problem)
         return problem

@@ -56,7 +56,7 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
             return _wrong_type()
         body = await _body(request)
         if body is None:
-            return _error(413, "body_too_large", f"the body is above {_MOST_BYTES} bytes")
+            return _too_large()
         name = _only_field(body, "policy")
         if name is None:
             return _error(400, "bad_json", 'the body is not {"policy": NAME}')
@@ -80,7 +80,9 @@ def operator_app(documents: Documents, clock: Clock, metrics: Callable[[], tuple
         if not _is_json(request):
             return _wrong_type()
         session_id, body = request.path_params["session_id"], await _body(request)
-        to = None if body is None else _only_field(body or b'{"to": ""}', "to")
+        if body is None:
+            return _too_large()
+        to = _only_field(body or b'{"to": ""}', "to")
         if to is None or (to and not is_runtime_id(to)):
             return _error(400, "bad_json", 'the body is neither empty nor {"to": RUNTIME_ID}')
         problem = await controls.move(session_id, to)
@@ -134,6 +136,10 @@ def _is_json(request: Request) -> bool:
 
 def _wrong_type() -> Response:
     return _error(415, "unsupported_media_type", f"send the body as {_JSON}")
+
+
+def _too_large() -> Response:
+    return _error(413, "body_too_large", f"the body is above {_MOST_BYTES} bytes")
 
 
 async def _body(request: Request) -> bytes | None:

@@ -62,6 +62,10 @@ class Drains:
         """Runtimes that leave and still have calls, and since when they are seen to."""
         self._tried_ns: dict[str, int] = {}
 
+    def are_due(self, runtimes: Iterable[tuple[str, int]]) -> bool:
+        """Whether any of these runtime lives leaves, or one that did was seen to last time: else `tend` has nothing to do."""
+        return bool(self._since_ns) or any(self._is_leaving(*each) for each in runtimes)
+
     def tend(self, calls: Iterable[Movable], now_ns: int) -> None:
         """To be called a few times a second, and whenever a move has ended. O(calls)."""
         leaving: dict[tuple[str, int], bool] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -18,10 +19,12 @@ from balancer.front.dial import DialFailed, RuntimeConnection, UpgradeRefused, d
 from balancer.front.front_rule import FrontRule
 from balancer.front.http_caller import HttpCaller, WholeRequest
 from balancer.front.move_counts import MoveObserver
-from balancer.front.needs import is_voice_path, needs_from_json, needs_from_query
+from balancer.front.needs import is_telephone_path, is_voice_path, needs_from_json, needs_from_query, needs_from_start
+from balancer.front.opening import CallerGone, Opening
 from balancer.front.places import Places
 from balancer.front.relayed_calls import RelayedCalls
-from balancer.front.responses import HttpError, error_response, json_response, refusal_response
+from balancer.front.responses import HttpError, error_response, json_response
+from balancer.front.returns import resume_key_of, return_of
 from balancer.front.upgrade import Upgrade, check_upgrade, switching_response
 from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.placement import Placement
@@ -66,13 +69,16 @@ class FrontServer:
         self._dial_failures = 0
         self._bad_requests = 0
 
-    async def run(self, listener: socket.socket, started: Callable[[], None]) -> None:
-        """Serves on a bound socket until cancelled; then every connection is aborted."""
+    async def run(self, listener: socket.socket, started: Callable[[], None], tls: ssl.SSLContext | None = None) -> None:
+        """Serves on a bound socket, with TLS where a context is given, until cancelled; then every connection is aborted."""
         loop = asyncio.get_running_loop()
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = self.calls.tasks = tasks
-                self._server = await loop.create_server(lambda: HttpCaller(self), sock=listener, backlog=1024)
+                self._server = await loop.create_server(
+                    lambda: HttpCaller(self), sock=listener, backlog=1024, ssl=tls,
+                    ssl_handshake_timeout=None if tls is None else self._rule.head_timeout_ms / 1000,
+                )  # fmt: skip
                 started()
                 await self._tend()
         finally:
@@ -153,7 +159,7 @@ class FrontServer:
                 yield
             except Exception:
                 self._log.exception("a caller's request failed")
-                caller.answer(error_response(HttpError(500, "internal_error", "a fault of ours")))
+                caller.failed(HttpError(500, "internal_error", "a fault of ours"))
 
     async def _assign(self, caller: HttpCaller, request: WholeRequest) -> None:
         with self._boundary(caller):
@@ -164,7 +170,7 @@ class FrontServer:
                 caller.refuse(error)
             except PlacementRefused as refused:
                 self.refused(refused)
-                caller.answer(refusal_response(refused))
+                caller.turn_away(refused)
             else:
                 if caller.transport.is_closing():  # nobody is there to use the place
                     self._placer.release(placement)
@@ -172,19 +178,34 @@ class FrontServer:
 
     async def _upgrade(self, caller: HttpCaller, request: WholeRequest) -> None:
         with self._boundary(caller):
+            waiting: HttpCaller | Opening = caller
+            call_id = ""
             try:
                 upgrade = check_upgrade(request.head)
                 needs = needs_from_query(
                     upgrade.query, upgrade.session_header, self._new_session_id, request.path, request.head.fields
                 )
+                comes = return_of(upgrade.query, needs)
+                if comes is not None:
+                    self.calls.come_back(comes, upgrade, caller.transport, caller.take_over())
+                    caller.scope = None
+                    self._callers.discard(caller)
+                    return
+                if is_telephone_path(request.path):
+                    waiting = opening = Opening(caller, self._rule.relay.max_frame_bytes)
+                    opening.begin(switching_response(upgrade, needs.session_id))
+                    start = await opening.start(self._rule.head_timeout_ms / 1000)
+                    call_id, needs = start.call_id, needs_from_start(needs, start.needs)
                 placement, runtime = await self.reach(upgrade, await self._placer.place(needs, Door.RELAY))
+            except CallerGone:
+                pass
             except HttpError as error:
-                caller.refuse(error)
+                waiting.refuse(error)
             except PlacementRefused as refused:
                 self.refused(refused)
-                caller.answer(refusal_response(refused))
+                waiting.turn_away(refused)
             else:
-                self._relay(caller, upgrade, placement, runtime)
+                self._relay(caller, waiting, upgrade, placement, runtime, call_id, resume_key_of(upgrade.query))
 
     async def reach(self, upgrade: Upgrade, placement: Placement) -> tuple[Placement, RuntimeConnection]:
         """Dials the placed runtime, or the next one that admits. Raises PlacementRefused, and HttpError where the request itself
@@ -212,20 +233,30 @@ class FrontServer:
             placement = await self._placer.place_again(failed, Door.RELAY)
         raise AssertionError
 
-    def _relay(self, caller: HttpCaller, upgrade: Upgrade, placement: Placement, runtime: RuntimeConnection) -> None:
+    def _relay(
+        self,
+        caller: HttpCaller,
+        waiting: HttpCaller | Opening,
+        upgrade: Upgrade,
+        placement: Placement,
+        runtime: RuntimeConnection,
+        call_id: str,
+        resume_key: str,
+    ) -> None:
         """From here on bytes only. Nothing awaits between the 101 and the relay."""
         if caller.transport.is_closing() or runtime.transport.is_closing():
             runtime.transport.abort()
-            caller.answer(error_response(HttpError(503, "runtime_lost", "the runtime left", [("retry-after", "1")])))
+            waiting.refuse(HttpError(503, "runtime_lost", "the runtime left", [("retry-after", "1")]))
             return
         if placement.session_id in self.calls:  # the same place was given twice, and the other caller was quicker
             runtime.transport.abort()
-            caller.refuse(HttpError(409, RefusalCode.SESSION_LIVE.value, "the session id is in use"))
+            waiting.refuse(HttpError(409, RefusalCode.SESSION_LIVE.value, "the session id is in use"))
             return
         caller.scope = None
-        caller.transport.write(switching_response(upgrade, placement))
+        if waiting is caller:
+            caller.transport.write(switching_response(upgrade, placement.session_id, placement.runtime_id))
         self._callers.discard(caller)
-        self.calls.begin(upgrade, placement, caller.transport, caller.take_early(), runtime)
+        self.calls.begin(upgrade, placement, caller.transport, waiting.take_over(), runtime, call_id, resume_key)
 
     def refused(self, refused: PlacementRefused) -> None:
         reasons = {each.runtime_id: each.reason.value for each in refused.runtimes[:16]}

@@ -116,6 +116,9 @@ class GrpcCaller(asyncio.Transport):
     def resume_reading(self) -> None:
         self._may_read.set()
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def write(self, data: Any) -> None:  # Any: the base class takes every kind of buffer, the relay has bytes
         """Whole frames."""
         if self._is_closing:

@@ -10,7 +10,8 @@ import anyio
 
 from balancer.front.head_check import head_fault
 from balancer.front.request_head import BadHead, RequestHead, can_begin, read_head
-from balancer.front.responses import HttpError, error_response
+from balancer.front.responses import HttpError, error_response, refusal_response
+from balancer.placement.errors import PlacementRefused
 
 __all__ = ["MAX_BODY_BYTES", "MAX_HEAD_BYTES", "CallerOwner", "HttpCaller", "WholeRequest"]
 
@@ -49,6 +50,10 @@ class CallerOwner(Protocol):
     def now_ns(self) -> int: ...
 
 
+class Upgraded(Protocol):
+    def refuse(self, error: HttpError) -> None: ...
+
+
 class HttpCaller(asyncio.Protocol):
     """One request a connection. Nothing is read twice, and after the answer nothing is read at all."""
 
@@ -62,6 +67,7 @@ class HttpCaller(asyncio.Protocol):
         "is_answered",
         "is_over_limit",
         "is_whole",
+        "opening",
         "scope",
         "transport",
     )
@@ -80,6 +86,8 @@ class HttpCaller(asyncio.Protocol):
         self.answered_ns: int | None = None
         self.scope: anyio.CancelScope | None = None
         """Of the task that works for this caller; cancelled when it leaves."""
+        self.opening: Upgraded | None = None
+        """Reads the connection since it was upgraded, where that came before its place."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
@@ -108,22 +116,42 @@ class HttpCaller(asyncio.Protocol):
             self.transport.abort()
         elif self.scope is not None:
             self.scope.cancel()
-        return self.is_answered
+        return self.is_answered and self.transport.can_write_eof()
 
     def connection_lost(self, _error: Exception | None) -> None:
         if self.scope is not None:
             self.scope.cancel()
         self._owner.caller_left(self)
 
-    def take_early(self) -> bytes:
+    def take_over(self) -> bytes:
         """What came behind the request's head. The reading goes on."""
         early, self._early = self._early, b""
         self.transport.resume_reading()
         return early
 
-    def refuse(self, error: HttpError) -> None:
+    def note_refusal(self) -> None:
         self._owner.bad_request()
+
+    def refuse(self, error: HttpError) -> None:
+        self.note_refusal()
         self.answer(error_response(error))
+
+    def turn_away(self, refused: PlacementRefused) -> None:
+        self.answer(refusal_response(refused))
+
+    def failed(self, error: HttpError) -> None:
+        """A fault of ours."""
+        if self.opening is None:
+            self.answer(error_response(error))
+        else:
+            self.opening.refuse(error)
+
+    def hang_up(self, frame: bytes) -> None:
+        """In place of an answer, where the connection is upgraded: the last that it is told. It closes, or is closed in time."""
+        self.is_answered = True
+        self.answered_ns = self._owner.now_ns()
+        if not self.transport.is_closing():
+            self.transport.write(frame)
 
     def answer(self, response: bytes) -> None:
         """The one answer; the connection ends after it."""

@@ -27,6 +27,11 @@ class TwoSided(Protocol):
     caller: Leg
     runtime: Leg
 
+    @property
+    def to_caller(self) -> Callable[[bytes], None]:
+        """Takes the frames that the caller is to have."""
+        ...
+
     def now_ns(self) -> int: ...
 
 
@@ -66,10 +71,11 @@ class LegSwitch:
     def serve(self) -> None:
         """To the serving leg alone, and its frames to the caller."""
         caller, runtime = self._call.caller, self._call.runtime
-        kept, borders, to_runtime, to_caller = self._memory.kept, caller.borders, runtime.transport.write, caller.transport.write
+        kept, to_runtime, to_caller = self._memory.kept, runtime.transport.write, self._call.to_caller
         now_ns = self._call.now_ns
 
         def keep_and_forward(frames: bytes) -> None:
+            borders = caller.borders  # others, once it has come back
             kept.add(frames, borders.messages, borders.is_in_message)
             to_runtime(frames)
 
@@ -98,7 +104,7 @@ class LegSwitch:
         no checkpoint ever came it gets all that the caller has said. Answers with the bytes of messages that it was given."""
         target, checkpoint, caller, runtime = self.target, self._memory.checkpoint, self._call.caller, self._call.runtime
         assert target is not None
-        kept, borders = self._memory.kept, caller.borders
+        kept = self._memory.kept
         self._given = checkpoint
         replay_from = 1
         if checkpoint is not None:
@@ -109,7 +115,7 @@ class LegSwitch:
             target.write(frames)
 
         def to_both(frames: bytes) -> None:
-            kept.add(frames, borders.messages, borders.is_in_message)
+            kept.add(frames, caller.borders.messages, caller.borders.is_in_message)
             runtime.write(frames)
             target.write(frames)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
@@ -13,7 +14,15 @@ from balancer.routing.version import parse_version
 from runtime.primitives.ids import is_session_id, is_tenant
 from runtime.wire.headers import TENANT_HEADER
 
-__all__ = ["VOICE_PATHS", "is_voice_path", "needs_from_json", "needs_from_query", "needs_from_values"]
+__all__ = [
+    "VOICE_PATHS",
+    "is_telephone_path",
+    "is_voice_path",
+    "needs_from_json",
+    "needs_from_query",
+    "needs_from_start",
+    "needs_from_values",
+]
 
 VOICE_PATHS: Final = ("/v1/realtime", "/v1/converse", "/v1/twilio")
 """The WebSocket wires of a runtime, as callers find them here too."""
@@ -30,6 +39,11 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 def is_voice_path(path: str) -> bool:
     return path in VOICE_PATHS or (path.startswith(_AGENT_PATH) and "/" not in path.removeprefix(_AGENT_PATH))
+
+
+def is_telephone_path(path: str) -> bool:
+    """Its callers say what they need after the upgrade."""
+    return path == VOICE_PATHS[2] or path.startswith(_AGENT_PATH)
 
 
 def needs_from_query(
@@ -62,6 +76,16 @@ def needs_from_query(
             if values.setdefault("tenant", tenant) != tenant:
                 raise HttpError(400, "bad_query", f"the tenant differs between query and {TENANT_HEADER}, or is given twice")
     return needs_from_values(values, new_session_id)
+
+
+def needs_from_start(first: PlacementRequest, said: Mapping[str, object]) -> PlacementRequest:
+    """What a telephone stream's upgrade asked for, and what its start adds. Raises HttpError 400, which names the field."""
+    if not said:
+        return first
+    if first.tenant and said.get("tenant", first.tenant) != first.tenant:
+        raise HttpError(400, "bad_field", f"the tenant differs between the start and {TENANT_HEADER}")
+    wanted = needs_from_values(said, lambda: first.session_id)
+    return replace(first, **{name: getattr(wanted, name) for name in said})
 
 
 def needs_from_json(body: bytes, new_session_id: Callable[[], str]) -> PlacementRequest:

@@ -7,32 +7,31 @@ Ping and pong never cross: the relay answers and probes each side itself. A clos
 
     caller closes properly            its close is forwarded, the runtime's answer too, then both connections end
     runtime closes properly           the same in the other direction
-    caller gone without a close       the runtime's connection is aborted, so that it sees a lost connection
+    caller gone without a close       the runtime's is aborted: at once, or when who may come back has not (coming_back.py)
     runtime gone without a close      the caller gets 1012
     caller breaks the protocol        both get a close with the failure's code
     runtime breaks the protocol       its connection is aborted, the caller gets 1011 (1009 for an oversized frame)
     caller does not read              its connection is aborted after a bound, the runtime gets 1008 "slow_caller"
 
-Where caller and runtime agreed on asides, a runtime that goes without having said that the session is over takes nothing with it:
-its succession (succession.py) finds another one, and the caller's connection stays.
+Where asides were agreed, a runtime that goes without having said that the session is over takes nothing with it (succession.py).
 
-Memory of a call: at most one frame held for each direction, in each transport the high-water mark plus one read and one frame,
-and with a succession what its memory is bounded by. All methods are event-loop callbacks; none blocks.
+Bounded: a frame held in each direction, the transports' marks, and what successions and callers who come back may keep. All
+methods are event-loop callbacks; none blocks.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 from balancer.continuity.pulses import Pulses
+from balancer.front.coming_back import ComingBack
 from balancer.front.goodbye import Goodbye
 from balancer.front.leg_watch import LegState, look_at
 from balancer.front.relay_leg import Leg
+from balancer.front.relay_owner import RelayOwner
 from balancer.front.relay_rule import RelayEnd, RelayRule
 from balancer.front.succession import Succession
-from runtime.primitives.clock import Clock
 from runtime.wire.close_codes import SLOW_CALLER_CLOSE
 from runtime.wire.websocket_frames import (
     CLOSE,
@@ -46,50 +45,37 @@ from runtime.wire.websocket_frames import (
     parse_close,
 )
 
-__all__ = ["Relay", "RelayOwner"]
-
-
-class RelayOwner(Protocol):
-    clock: Clock
-
-    def mask_key(self) -> bytes:
-        """Four fresh bytes for a frame of ours towards a runtime."""
-        ...
-
-    def relay_ended(self, relay: Relay) -> None:
-        """Both connections are gone. Called once."""
-        ...
+__all__ = ["Relay"]
 
 
 class Relay:
     """`caller` and `runtime` are the two sides; the runtime's may be replaced by the succession."""
 
-    __slots__ = ("began_ns", "caller", "end", "goodbye", "owner", "rule", "runtime", "session_id", "succession")
+    __slots__ = (
+        "began_ns", "caller", "coming_back", "end", "goodbye", "owner", "rule", "runtime", "session_id",
+        "succession", "telephone",
+    )  # fmt: skip
 
     def __init__(self, owner: RelayOwner, rule: RelayRule, session_id: str, caller: asyncio.Transport) -> None:
-        now_ns = owner.clock.now_ns()
         self.owner = owner
         self.rule = rule
         self.session_id = session_id
-        self.began_ns = now_ns
+        self.telephone: tuple[str, str] | None = None
+        self.began_ns = now_ns = owner.clock.now_ns()
         self.end: RelayEnd | None = None
         self.caller = Leg(self, caller, FrameBorders(is_masked=True, max_frame_bytes=rule.max_frame_bytes), now_ns)
         self.runtime: Leg
         self.succession: Succession | None = None
+        self.coming_back: ComingBack | None = None  # set before `begin`, where the caller asked for it
         self.goodbye = Goodbye(self)
 
     def begin(self, runtime: Leg, succession: Callable[[Relay], Succession] | None) -> None:
         """Both connections are the relay's from here on. `succession` makes one, where asides were agreed."""
         self.runtime = runtime
-        self.caller.forward = runtime.transport.write
-        runtime.forward = self.caller.transport.write
+        self.caller.forward, runtime.forward = runtime.transport.write, self.to_caller
         self.succession = None if succession is None else succession(self)
         self.caller.take_over()
         runtime.take_over()
-
-    @property
-    def client_messages(self) -> int:
-        return self.caller.borders.messages
 
     @property
     def server_messages(self) -> int:
@@ -98,16 +84,17 @@ class Relay:
     @property
     def is_closing(self) -> bool:
         """A close is under way, or a side is gone for good."""
-        return self.goodbye.by_ns is not None or not self.caller.is_sending or self.caller.is_gone
+        is_there = self.is_awaiting or (self.caller.is_sending and not self.caller.is_gone)
+        return self.goodbye.by_ns is not None or not is_there
 
     @property
-    def buffered_bytes(self) -> int:
-        legs = (leg for leg in (self.caller, self.runtime) if not leg.is_gone)
-        return sum(leg.borders.buffered_bytes + leg.transport.get_write_buffer_size() for leg in legs)
+    def is_awaiting(self) -> bool:
+        """The caller has lost its connection and may come back."""
+        return self.coming_back is not None and self.coming_back.away_ns is not None
 
     @property
-    def paused_directions(self) -> int:
-        return sum(leg.paused_ns is not None for leg in (self.caller, self.runtime))
+    def to_caller(self) -> Callable[[bytes], None]:
+        return self.caller.transport.write if self.coming_back is None else self.coming_back.tell
 
     # What legs tell
 
@@ -151,6 +138,8 @@ class Relay:
         if leg.close_payload is not None or not leg.is_sending:
             self.goodbye.finish_if_done()
             return
+        if leg is self.caller and self._may_come_back():
+            return
         leg.is_sending = False
         if leg is self.caller:
             self.note(RelayEnd.CALLER_LOST)
@@ -160,7 +149,7 @@ class Relay:
 
     def gone(self, leg: Leg) -> None:
         """The connection of `leg` is over."""
-        if self._is_aside_of_the_call(leg):
+        if self._is_aside_of_the_call(leg) or (leg is self.caller and self.is_awaiting):
             return
         if leg is self.caller:
             self.call_is_over()
@@ -169,7 +158,7 @@ class Relay:
                     self.runtime.transport.close()  # flushed first: the runtime must read why it is over
                 else:
                     self.runtime.abort()
-        if self.caller.is_gone and self.runtime.is_gone:
+        if self.caller.is_gone and self.runtime.is_gone and not self.is_awaiting:
             self.owner.relay_ended(self)
 
     def _is_aside_of_the_call(self, leg: Leg) -> bool:
@@ -221,8 +210,10 @@ class Relay:
         self.caller.abort()
 
     def note(self, end: RelayEnd) -> None:
-        if self.end is None:
-            self.end = end
+        """Why the call ends; the first reason stays. Nobody is waited for any more."""
+        self.end = self.end or end
+        if self.coming_back is not None:
+            self.coming_back.away_ns = None
 
     def write_control(self, leg: Leg, opcode: int, payload: bytes) -> None:
         leg.write(build_frame(opcode, payload, b"" if leg is self.caller else self.owner.mask_key()))
@@ -263,8 +254,13 @@ class Relay:
         elif self.succession is not None:
             self.succession.side_leg_ended(leg)
 
+    def _may_come_back(self) -> bool:
+        return self.coming_back is not None and self.owner.may_await(self) and self.coming_back.leaves()
+
     def _dead(self, leg: Leg, end: RelayEnd) -> None:
         if leg is self.caller:
+            if self._may_come_back():
+                return
             self.note(end)
             if end is RelayEnd.CALLER_STALLED:
                 self.goodbye.say(self.runtime, close_payload(*SLOW_CALLER_CLOSE))
@@ -289,6 +285,10 @@ class Relay:
             return
         if self.succession is not None:
             self.succession.tend(now_ns, awake_ns, self.runtime.heard or self.caller.paused_ns is not None, pulses)
+        if self.coming_back is not None and not self.coming_back.tend(now_ns):
+            self.note(RelayEnd.CALLER_LOST)
+            self.abort()
+            return
         for leg, other in ((self.caller, self.runtime), (self.runtime, self.caller)):
             if leg.transport.is_closing():  # a runtime that is lost, while another is looked for
                 continue

@@ -45,6 +45,10 @@ def _nowhere(_frames: bytes) -> None:
     pass
 
 
+class _Nobody(asyncio.Protocol):
+    """Of a connection that was left."""
+
+
 class Leg(asyncio.Protocol):
     """One side. Its transport's protocol from the upgrade on."""
 
@@ -137,6 +141,24 @@ class Leg(asyncio.Protocol):
         self.is_sending = False
         self.forward = _nowhere
 
+    # Of a caller that may come back
+
+    def let_go(self) -> None:
+        """This connection is left: what still comes of it is nobody's."""
+        self.is_gone = self.is_mute = True
+        self.is_sending = False
+        self.transport.set_protocol(_Nobody())
+        self.transport.abort()
+
+    def take_up(self, transport: asyncio.Transport, borders: FrameBorders, now_ns: int) -> None:
+        """Goes on over another connection, at the border of the last whole message."""
+        self.transport = transport
+        self.borders = borders
+        self.is_gone = self.is_mute = self.sent_close = False
+        self.is_sending = self.heard = True
+        self.silent_ns, self.probed_ns, self.paused_ns = now_ns, None, None
+        self.take_over()
+
     @property
     def life(self) -> tuple[str, int]:
         """Which life of which runtime it is: id and incarnation."""
@@ -151,7 +173,7 @@ class Leg(asyncio.Protocol):
         self.is_mute = True
         # Kept open for writing: a close frame may still have to go this way.
         self.relay.silent_end(self)
-        return True
+        return self.transport.can_write_eof()  # TLS has no half-closed connections
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.is_gone = self.is_mute = True

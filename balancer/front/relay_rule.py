@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from balancer.continuity.call_memory import MemoryRule
 
-__all__ = ["RelayEnd", "RelayRule", "SuccessionRule"]
+__all__ = ["RelayEnd", "RelayRule", "ReturnRule", "SuccessionRule"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,20 @@ class SuccessionRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnRule:
+    """How callers come back who have lost their connection."""
+
+    grace_ms: int = 30_000
+    """How long a call waits; 0: not at all."""
+    most_away: int = 200
+    """Calls that may wait at a time."""
+    most_bytes: int = 4 * 1024 * 1024
+    """Of what a caller was told: a minute of 24 kHz audio in base64."""
+    most_age_ms: int = 20_000
+    """A caller that had heard nothing for longer before it came back would have missed something."""
+
+
+@dataclass(frozen=True, slots=True)
 class RelayRule:
     max_frame_bytes: int = 1_048_576
     probe_after_ms: int = 20_000
@@ -33,6 +47,7 @@ class RelayRule:
     stalled_after_ms: int = 10_000
     close_timeout_ms: int = 5_000
     succession: SuccessionRule = field(default_factory=SuccessionRule)
+    coming_back: ReturnRule = field(default_factory=ReturnRule)
 
 
 class RelayEnd(StrEnum):

@@ -13,6 +13,7 @@ import structlog
 
 from balancer.continuity.pulses import Pulses
 from balancer.fleet.awake_clock import AwakeClock
+from balancer.front.coming_back import ComingBack
 from balancer.front.dial import RuntimeConnection
 from balancer.front.drains import Drains, Movable
 from balancer.front.front_rule import FrontRule
@@ -21,10 +22,12 @@ from balancer.front.places import Places
 from balancer.front.relay import Relay
 from balancer.front.relay_leg import runtime_leg
 from balancer.front.relay_rule import RelayEnd
+from balancer.front.responses import HttpError
+from balancer.front.returns import Return
 from balancer.front.search import Search, Searcher
 from balancer.front.succession import Succession
 from balancer.front.succession_ports import RelayedCall
-from balancer.front.upgrade import Upgrade
+from balancer.front.upgrade import Upgrade, switching_response
 from balancer.placement.placement import Placement
 from runtime.primitives.clock import NS_PER_MS, NS_PER_S, Clock
 from runtime.primitives.rng import Rng
@@ -61,10 +64,12 @@ class RelayedCalls:
         self._awake = AwakeClock(clock.now_ns(), _LATE_STEPS * rule.tend_interval_ms * NS_PER_MS)
         self._pulses = Pulses()
         self._relays: dict[str, Relay] = {}
+        self._telephones: dict[tuple[str, str], Relay] = {}
+        """By tenant and telephone call, the stream that serves it."""
         self._emptied = asyncio.Event()
         self._ends: dict[RelayEnd, int] = dict.fromkeys(RelayEnd, 0)
         self._messages = [0, 0]
-        self._dropped = 0
+        self._dropped = self._returns = 0
 
     def __len__(self) -> int:
         return len(self._relays)
@@ -79,13 +84,26 @@ class RelayedCalls:
         return tuple(self._relays.values())
 
     def begin(
-        self, upgrade: Upgrade, placement: Placement, caller: asyncio.Transport, early: bytes, runtime: RuntimeConnection
+        self,
+        upgrade: Upgrade,
+        placement: Placement,
+        caller: asyncio.Transport,
+        early: bytes,
+        runtime: RuntimeConnection,
+        call_id: str = "",
+        resume_key: str = "",
     ) -> None:
-        """Both are connected, and the caller has its 101. `early` is what came behind the caller's request."""
+        """Both are connected, and the caller has its 101. `early` is what came behind the caller's request. `call_id`: of the
+        telephone call, which has one stream at a time: an older one ends, lest two agents talk to one caller. `resume_key`: with
+        it the caller may come back; empty: it will not."""
         session_id = placement.session_id
         relay = Relay(self, self._rule.relay, session_id, caller)
         self._relays[session_id] = relay
+        if call_id:
+            self._replace((placement.request.tenant, call_id), relay)
         self._placer.hold(session_id, placement.epoch)
+        if resume_key and self._rule.relay.coming_back.grace_ms:
+            relay.coming_back = ComingBack(relay, placement.request.tenant, resume_key, self._rule.relay.coming_back)
         succession = partial(Succession, owner=self, upgrade=upgrade, request=placement.request)
         serving = runtime_leg(relay, runtime.transport, placement, relay.rule.max_frame_bytes, has_asides=runtime.has_asides)
         relay.begin(serving, succession if runtime.has_asides else None)
@@ -100,6 +118,24 @@ class RelayedCalls:
         if not serving.is_gone:
             serving.resume_reading()
 
+    def come_back(self, comes: Return, upgrade: Upgrade, caller: asyncio.Transport, early: bytes) -> None:
+        """A caller that has lost its connection goes on over this one. Raises HttpError 403; then nothing has changed."""
+        relay = self._relays.get(comes.session_id)
+        back = None if relay is None else relay.coming_back
+        if relay is None or back is None or not back.fits(comes.tenant, comes.key):
+            raise HttpError(403, "session_over", "no call waits under this session id, tenant and resume_key")
+        if relay.is_closing:
+            raise HttpError(403, "session_over", "the call is over")
+        if not back.covers(comes.received):
+            raise HttpError(
+                403, "missed_too_much", f"received is {comes.received}; what followed is not here any more, or never was"
+            )
+        self._returns += 1
+        self._log.info("caller is back", session_id=relay.session_id)
+        back.comes(caller, switching_response(upgrade, relay.session_id, relay.runtime.runtime_id), comes.received)
+        if early:
+            relay.caller.data_received(early)
+
     def tend(self, now_ns: int) -> None:
         awake_ns = self._awake.tick(now_ns)
         relays = self.all()
@@ -110,6 +146,8 @@ class RelayedCalls:
 
     def tend_drains(self) -> None:
         """Also when a runtime has just said that it leaves."""
+        if not self._drains.are_due({relay.runtime.life for relay in self._relays.values()}):
+            return
         movable = [
             Movable(relay.session_id, relay.runtime.life, relay.succession)
             for relay in self._relays.values()
@@ -124,6 +162,8 @@ class RelayedCalls:
             return "no such call is relayed here"
         if relay.succession is None:
             return "its runtime does not speak asides"
+        if to == relay.runtime.runtime_id:
+            return "it is served there"
         return "" if relay.succession.want(to) else "it cannot move at this moment"
 
     def suspect(self, runtime_id: str, incarnation: int) -> None:
@@ -151,9 +191,9 @@ class RelayedCalls:
         movable = sum(relay.succession is not None and relay.succession.is_replaceable for relay in relays)
         return {
             "relayed": len(relays),
-            "buffered_bytes": sum(relay.buffered_bytes for relay in relays),
-            "paused": sum(relay.paused_directions for relay in relays),
-            "client_messages": self._messages[0] + sum(relay.client_messages for relay in relays),
+            "buffered_bytes": sum(_buffered_bytes(relay) for relay in relays),
+            "paused": sum(leg.paused_ns is not None for relay in relays for leg in (relay.caller, relay.runtime)),
+            "client_messages": self._messages[0] + sum(relay.caller.borders.messages for relay in relays),
             "server_messages": self._messages[1] + sum(relay.server_messages for relay in relays),
             "stalled": self._ends[RelayEnd.CALLER_STALLED],
             "protocol_errors": self._ends[RelayEnd.CALLER_BROKE_PROTOCOL],
@@ -163,6 +203,8 @@ class RelayedCalls:
             "replay_dropped": self._dropped + sum(each.dropped for each in kept),
             "replayed_bytes": self.moves.replayed_bytes,
             "immovable": len(relays) - movable,
+            "away": sum(relay.is_awaiting for relay in relays),
+            "returns": self._returns,
         }
 
     def move_counts(self) -> Mapping[tuple[str, str], float]:
@@ -174,14 +216,19 @@ class RelayedCalls:
     def mask_key(self) -> bytes:
         return int(self._rng.random() * 2**32).to_bytes(4, "big")
 
+    def may_await(self, relay: Relay) -> bool:
+        return relay.is_awaiting or sum(each.is_awaiting for each in self.all()) < self._rule.relay.coming_back.most_away
+
     def relay_ended(self, relay: Relay) -> None:
         if self._relays.get(relay.session_id) is not relay:
             return
         del self._relays[relay.session_id]
+        if relay.telephone is not None and self._telephones.get(relay.telephone) is relay:
+            del self._telephones[relay.telephone]
         self._placer.let_go(relay.session_id)
         end = relay.end or RelayEnd.SHUT_DOWN
         self._ends[end] += 1
-        self._messages[0] += relay.client_messages
+        self._messages[0] += relay.caller.borders.messages
         self._messages[1] += relay.server_messages
         if relay.succession is not None:
             self._dropped += relay.succession.memory.kept.dropped
@@ -191,7 +238,7 @@ class RelayedCalls:
             runtime_id=relay.runtime.runtime_id,
             end=end.value,
             seconds=round((self.clock.now_ns() - relay.began_ns) / NS_PER_S, 3),
-            client_messages=relay.client_messages,
+            client_messages=relay.caller.borders.messages,
             server_messages=relay.server_messages,
         )
         if not self._relays:
@@ -217,7 +264,20 @@ class RelayedCalls:
     def replayed(self, size_bytes: int) -> None:
         self.moves.replayed_bytes += size_bytes
 
+    def _replace(self, telephone: tuple[str, str], relay: Relay) -> None:
+        older = self._telephones.get(telephone)
+        self._telephones[telephone] = relay
+        relay.telephone = telephone
+        if older is not None:
+            self._log.info("stream replaced", session_id=older.session_id, by=relay.session_id)
+            older.shut_down(1000, "a newer stream of the call is here")
+
     async def _empty(self) -> None:
         while self._relays:
             self._emptied.clear()
             await self._emptied.wait()
+
+
+def _buffered_bytes(relay: Relay) -> int:
+    legs = (leg for leg in (relay.caller, relay.runtime) if not leg.is_gone)
+    return sum(leg.borders.buffered_bytes + leg.transport.get_write_buffer_size() for leg in legs)

@@ -113,8 +113,8 @@ def upstream_request(upgrade: Upgrade, placement: Placement) -> bytes:
     return b"GET %b HTTP/1.1\r\n%b%b" % (upgrade.target, upgrade.passed, _OUR_LINES % ours)
 
 
-def switching_response(upgrade: Upgrade, placement: Placement) -> bytes:
-    """Our own 101."""
+def switching_response(upgrade: Upgrade, session_id: str, runtime_id: str = "") -> bytes:
+    """Our own 101. Without `runtime_id`: it is not known yet."""
     lines = [
         "HTTP/1.1 101 Switching Protocols",
         "Upgrade: websocket",
@@ -123,7 +123,10 @@ def switching_response(upgrade: Upgrade, placement: Placement) -> bytes:
     ]
     if upgrade.subprotocol is not None:
         lines.append(f"Sec-WebSocket-Protocol: {upgrade.subprotocol}")
-    lines += [f"{SESSION_HEADER}: {placement.session_id}", f"{RUNTIME_HEADER}: {placement.runtime_id}", "", ""]
+    lines.append(f"{SESSION_HEADER}: {session_id}")
+    if runtime_id:
+        lines.append(f"{RUNTIME_HEADER}: {runtime_id}")
+    lines += ["", ""]
     return "\r\n".join(lines).encode("ascii")
 
 

@@ -85,6 +85,8 @@ FRONT_GAUGES: Final[Mapping[str, Description]] = MappingProxyType(
         "replay_dropped": _D("counter", "messages", "Of those, pushed out by a bound while they were still needed."),
         "replayed_bytes": _D("counter", "bytes", "Callers' messages sent again to another runtime."),
         "immovable": _D("gauge", "sessions", "Relayed sessions that no other runtime could go on with now."),
+        "away": _D("gauge", "calls", "Calls that wait for their callers to come back; bound resume_most_away."),
+        "returns": _D("counter", "callers", "Callers who came back after they had lost their connection."),
         "dial_failures": _D("counter", "dials", "Runtimes that admitted a call and could not be reached or refused the upgrade."),
         "bad_requests": _D("counter", "requests", "Requests answered with 4xx by the front itself."),
     }

@@ -30,7 +30,7 @@ from clients.realtime import RATE_HZ
 from perf.bench.machine import ForeignCpu, describe_machine, wait_until_quiet
 from perf.continuity.caller import Caller, Harm
 from perf.continuity.harm import Mode, do_harm
-from perf.continuity.lines import LINES, Client, Line
+from perf.continuity.lines import Client, Line, Opened, opening
 from perf.continuity.namespace import NoNamespace
 from perf.continuity.stage import Stage, stage
 from perf.continuity.verdict import MovedCall, figures, targets_of
@@ -81,7 +81,8 @@ async def measure(
         is_quiet = await wait_until_quiet(time.perf_counter, whole.pids, _NOISY_CORES, _QUIET_WAIT_S)
         told(f"{calls} calls, {'real speech and models' if is_real else 'synthetic engines'}" + ("" if is_quiet else "; noisy"))
         with ForeignCpu(time.perf_counter, whole.pids) as foreign:
-            found = await _calls(mode, client, calls, seed, _speech(is_real), whole, told)
+            opened = await stack.enter_async_context(opening(client, whole.front.ready))
+            found = await _calls(mode, opened, calls, seed, _speech(is_real), whole, told)
     targets = targets_of(mode, found)
     return {
         "ok": all_met(targets),
@@ -100,7 +101,7 @@ async def measure(
 
 async def _calls(
     mode: Mode,
-    client: Client,
+    opened: Opened,
     calls: int,
     seed: int,
     speech: list[NDArray[np.int16]],
@@ -109,11 +110,9 @@ async def _calls(
 ) -> dict[str, Any]:
     harm, rng = Harm(), SeededRng(seed)
     callers = [Caller(speech[number % len(speech)], bool(number % 2), harm) for number in range(calls)]
-    announced, opened = LINES[client]
-    address = str(whole.front.ready[announced])
     async with anyio.create_task_group() as group:
         for number, caller in enumerate(callers):
-            group.start_soon(_begin, caller, rng.random() * _SPREAD_S, partial(opened, address, f"call-{number}"))
+            group.start_soon(_begin, caller, rng.random() * _SPREAD_S, partial(opened, f"call-{number}"))
         with anyio.fail_after(_READY_WITHIN_S):
             for caller in callers:
                 await caller.is_ready.wait()

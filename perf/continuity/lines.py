@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
 import grpc
@@ -21,10 +22,11 @@ from grpc import aio
 from numpy.typing import NDArray
 
 from clients.realtime import RATE_HZ, Call, CallFailed, connect
+from perf.continuity.bridge import Bridge, BridgedCall, bridge
 from protos.switchboard.v1 import voice_pb2 as pb
 from protos.switchboard.v1 import voice_pb2_grpc
 
-__all__ = ["LINES", "Client", "Heard", "Kind", "Line"]
+__all__ = ["Client", "Heard", "Kind", "Line", "Opened", "opening"]
 
 _BYTES_PER_S: Final = 2 * RATE_HZ
 _PCM16_24K: Final = pb.AudioFormat(encoding=pb.AUDIO_ENCODING_PCM16, sample_rate_hz=RATE_HZ)
@@ -36,6 +38,13 @@ class Client(StrEnum):
     """The OpenAI Realtime protocol over WebSocket."""
     GRPC = "grpc"
     """Our own messages over gRPC, through the balancer's gRPC port."""
+    OPENAI = "openai"
+    """The Realtime protocol as the `openai` SDK speaks it."""
+    AGENTS = "agents"
+    """The same as the realtime runner of `openai-agents` does."""
+
+
+_ENVIRONMENTS: Final = {Client.OPENAI: ".venv-openai", Client.AGENTS: ".venv-openai-agents"}
 
 
 class Kind(StrEnum):
@@ -78,8 +87,12 @@ class Line(Protocol):
         ...
 
 
+Opened: TypeAlias = Callable[[str], AbstractAsyncContextManager[Line]]
+"""Opens the call of a session id. Raises CallRefused or CallFailed."""
+
+
 class RealtimeLine:
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call | BridgedCall) -> None:
         self.session_id = call.session_id
         self._call = call
 
@@ -189,8 +202,21 @@ async def _over_grpc(address: str, session_id: str) -> AsyncIterator[Line]:
             stream.cancel()
 
 
-LINES: Final[dict[Client, tuple[str, Callable[[str, str], AbstractAsyncContextManager[Line]]]]] = {
-    Client.REALTIME: ("public", _realtime),
-    Client.GRPC: ("public_grpc", _over_grpc),
-}
-"""Under which name a balancer announces the address, and how a call is opened there: (address, session id)."""
+@asynccontextmanager
+async def opening(client: Client, addresses: Mapping[str, Any]) -> AsyncIterator[Opened]:
+    """`addresses`: as a balancer announces them. Raises ProgramFailed where a client is not installed."""
+    web = str(addresses["public"])
+    match client:
+        case Client.REALTIME:
+            yield partial(_realtime, web)
+        case Client.GRPC:
+            yield partial(_over_grpc, str(addresses["public_grpc"]))
+        case Client.OPENAI | Client.AGENTS:
+            async with bridge(client.value, _ENVIRONMENTS[client], f"{web.replace('http://', 'ws://')}/v1") as carrying:
+                yield partial(_bridged, carrying)
+
+
+@asynccontextmanager
+async def _bridged(carrying: Bridge, session_id: str) -> AsyncIterator[Line]:
+    async with carrying.dial(session_id) as call:
+        yield RealtimeLine(call)

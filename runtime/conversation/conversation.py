@@ -91,7 +91,7 @@ class Conversation:
         self._clock = clock
         self._observer = observer
         self._outbox = Outbox(limits.outbox_events, limits.outbox_audio_frames, limits.outbox_weight)
-        self._writer = Writer(self._outbox, limits.slow_caller_s, self._settled, self.stop, observer.stale_sent)
+        self._writer = Writer(self._outbox, limits.slow_caller_s, self._settled, self._standing, self.stop, observer.stale_sent)
         self._gate = ActGate()
         parts = CallParts(session_id, epoch, agent, engines, limits, clock, observer, self, intents or IntentMemory(), self._gate)
         self._turns = TurnTaker(parts, settings)
@@ -134,6 +134,11 @@ class Conversation:
         now_ns = self._clock.now_ns()
         ages_ms = ((now_ns - self._opened_ns) // NS_PER_MS, (now_ns - self._last_message_ns) // NS_PER_MS)
         return checkpoint_of(self._parts, self._turns, self._applied, self._outbox.contents, ages_ms, self._keys.pending)
+
+    def _standing(self) -> int | None:
+        """As the writer asks for: where the checkpoint would be quiet too, what it has applied."""
+        is_quiet = self._turns.is_quiet and not self._outbox.waiting and not self._keys.pending
+        return self._applied if is_quiet and not self._boundary.is_within else None
 
     async def _settled(self, keep: Callable[[Checkpoint, bool], None]) -> None:
         def take() -> None:

@@ -46,7 +46,9 @@ def checkpoint_of(
     message."""
     state = _captured(turns, parts.clock.now_ns())
     base_frame = _first_frame_needed(state)
-    audio_from, skip_samples = turns.ear.marks.find(base_frame * VAD_FRAME_SAMPLES) or (applied + 1, 0)
+    marks, needed_from = turns.ear.marks, base_frame * VAD_FRAME_SAMPLES
+    marks.forget_before(needed_from)
+    audio_from, skip_samples = marks.find(needed_from) or (applied + 1, 0)
     return Checkpoint(
         version=CHECKPOINT_VERSION,
         session_id=parts.session_id,

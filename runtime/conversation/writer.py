@@ -22,6 +22,8 @@ __all__ = ["Writer"]
 _GOODBYE_S: Final = 2.0
 _KEEP_EVERY_S: Final = 2.0
 """At least so often, however little is said: what came since has to be gone through again."""
+_KEEP_IDLE_EVERY_S: Final = 20.0
+"""Where nothing has come and nobody speaks: only the session's age and the caller's silence grow old by so much."""
 
 
 class Writer:
@@ -30,6 +32,7 @@ class Writer:
     Args:
         settled: waits until the session stands between two messages of its caller, and there calls what it is given with its
             checkpoint and whether it is quiet: what is kept beside them must be of the same instant.
+        standing: how far the session has come, where nothing goes on in it: as long as that is the same, so is the session.
         stop: ends the session.
         stale_sent: counts a frame that left after its fence; apart from the outbox, which is to prevent it.
     """
@@ -39,6 +42,7 @@ class Writer:
         outbox: Outbox,
         slow_caller_s: float,
         settled: Callable[[Callable[[Checkpoint, bool], None]], Awaitable[None]],
+        standing: Callable[[], int | None],
         stop: Callable[[EndReason], None],
         stale_sent: Callable[[], None],
     ) -> None:
@@ -47,12 +51,14 @@ class Writer:
         self._outbox = outbox
         self._slow_caller_s = slow_caller_s
         self._settled = settled
+        self._standing = standing
         self._stop = stop
         self._stale_sent = stale_sent
         self._has_ended = False
         self._fenced_upto = 0
         self._sending = anyio.CancelScope(shield=True)
-        self._keep_at = 0.0
+        self._keep_at = self._kept_s = 0.0
+        self._kept_standing: int | None = None
         self._is_due = False
         self._may_speak = anyio.Event()
         self._may_speak.set()
@@ -116,10 +122,13 @@ class Writer:
         self._keep_at = anyio.current_time() + _KEEP_EVERY_S
         while True:
             await anyio.sleep_until(self._keep_at)
-            if anyio.current_time() >= self._keep_at:
-                self._keep_at = anyio.current_time() + _KEEP_EVERY_S
-                self._is_due = True
-                self._outbox.nudge()
+            now_s = anyio.current_time()
+            if now_s >= self._keep_at:
+                self._keep_at = now_s + _KEEP_EVERY_S
+                standing = self._standing()
+                if standing is None or standing != self._kept_standing or now_s >= self._kept_s + _KEEP_IDLE_EVERY_S:
+                    self._is_due = True
+                    self._outbox.nudge()
 
     async def _tell(self, link: CallLink, event: AgentEvent) -> None:
         if isinstance(event, ReplyAudio):
@@ -153,10 +162,12 @@ class Writer:
             if answers:
                 self._may_decide = anyio.Event()
             keeper.keep(checkpoint, following, is_quiet=is_quiet, answers=answers)
+            self._kept_standing = checkpoint.applied if is_quiet else None
 
         await self._settled(keep)
         self._is_due = False
-        self._keep_at = anyio.current_time() + _KEEP_EVERY_S
+        self._kept_s = anyio.current_time()
+        self._keep_at = self._kept_s + _KEEP_EVERY_S
 
     async def _send(self, link: CallLink, messages: Sequence[Message]) -> None:
         if not messages:

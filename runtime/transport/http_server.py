@@ -6,6 +6,7 @@ import asyncio
 import math
 import socket
 from collections import deque
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Final
@@ -38,6 +39,14 @@ _CLOSING_S: Final = 2.0
 _GRACE_S: Final = 2
 
 
+def _is_text(parts: Sequence[bytes]) -> bool:
+    try:
+        (parts[0] if len(parts) == 1 else b"".join(parts)).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 class _AbortableProtocol(WebSocketsSansIOProtocol):
     """Frees every socket in bounded time: an orderly close alone waits for ever for a peer that never reads.
 
@@ -55,6 +64,12 @@ class _AbortableProtocol(WebSocketsSansIOProtocol):
         return deque()
 
     def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not _is_text(self.frames):  # the library would tell the log all about it
+            self.frames = []
+            if not self.close_sent:
+                self.conn.send_close(1007)
+                self.handle_parser_exception()
+            return
         size, waiting = sum(map(len, self.frames)), self.queue.qsize()
         super().send_receive_event_to_app()
         if self.queue.qsize() > waiting:

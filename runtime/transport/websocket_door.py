@@ -19,6 +19,7 @@ from runtime.dialogue.session_settings import SessionSettings
 from runtime.primitives.errors import VoiceError
 from runtime.primitives.reasons import EndReason
 from runtime.session.ledger import DuplicateSession, Leg, UnknownTicket
+from runtime.transport.asides import ASIDES_KEY
 from runtime.transport.kept_call import adopted, kept_call
 from runtime.transport.place import DirectForbidden, PlaceRefused, Places, SessionsDiffer
 from runtime.transport.ticket_check import Presented
@@ -141,8 +142,9 @@ def presented(websocket: WebSocket) -> Presented:
 
 async def hang_up(websocket: WebSocket, reason: EndReason | None, text: str = "") -> None:
     """Closes as the end asks, in bounded time; None: the call goes on elsewhere, without a word. Where the caller has closed
-    already, nothing is left to do."""
-    if reason not in (EndReason.CONNECTION_LOST, EndReason.SLOW_CALLER, None):
+    already, nothing is left to do. Who does not read does not read a close either; a relay before it does, and has to."""
+    is_kept = websocket.scope["state"].get(ASIDES_KEY) is not None
+    if reason not in (EndReason.CONNECTION_LOST, None) and (is_kept or reason is not EndReason.SLOW_CALLER):
         with anyio.move_on_after(_CLOSE_S):
             await _close(websocket, WEBSOCKET_CLOSE_BY_END[reason], _fitting(text or reason.value))
             return

@@ -24,6 +24,7 @@ __all__ = [
     "build_frame",
     "close_payload",
     "parse_close",
+    "unmask",
 ]
 
 CONTINUATION: Final = 0x0
@@ -191,7 +192,7 @@ class FrameBorders:
                     runs.append(data[start:at])
                 payload = data[body:end]
                 if self._is_masked:
-                    payload = _unmask(payload, data[body - 4 : body])
+                    payload = unmask(payload, data[body - 4 : body])
                 at = start = end
                 if is_aside:
                     self.asides.append(AsideFrame(self.messages, payload))
@@ -256,7 +257,7 @@ class FrameBorders:
         return False
 
 
-def _unmask(payload: bytes, key: bytes) -> bytes:
+def unmask(payload: bytes, key: bytes) -> bytes:
     """Exclusive or with the repeated key, as one long number: linear, and a hundred times faster than byte by byte."""
     length = len(payload)
     repeated = (key * (length // 4 + 1))[:length]
@@ -277,7 +278,7 @@ def build_frame(opcode: int, payload: bytes, mask_key: bytes = b"") -> bytes:
         head = bytes((0x80 | opcode, mask_bit | 126)) + length.to_bytes(2, "big")
     else:
         head = bytes((0x80 | opcode, mask_bit | 127)) + length.to_bytes(8, "big")
-    return head + mask_key + (_unmask(payload, mask_key) if mask_key else payload)
+    return head + mask_key + (unmask(payload, mask_key) if mask_key else payload)
 
 
 def close_payload(code: int, reason: str = "") -> bytes:

@@ -129,7 +129,7 @@ async def test_a_runtime_is_asked_to_leave_and_a_call_to_move_only_if_they_are_t
         assert (await http.post("/v1/runtimes/r1/drain", headers=json_type)).status_code == 202
         await until(lambda: runtime.asked_to_drain == 1)
         for body, status, words in (
-            (b"", 409, "does not speak asides"), (b'{"to": "r2"}', 409, "does not speak asides"),
+            (b"", 409, "does not speak asides"), (b'{"to": "r2"}', 409, "no runtime 'r2' is enrolled"),
             (b'{"to": "R 2"}', 400, "RUNTIME_ID"), (b'{"from": "r1"}', 400, "RUNTIME_ID"), (b"{", 400, "RUNTIME_ID"),
         ):  # fmt: skip
             answer = await http.post("/v1/calls/call-1/move", content=body, headers=json_type)

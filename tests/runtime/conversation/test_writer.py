@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import cast
 
 import anyio
 import pytest
+from trio.testing import MockClock
 
 from runtime.conversation.intent_memory import IntentMemory
-from runtime.conversation.ports import Message
+from runtime.conversation.outbox import Outbox
+from runtime.conversation.ports import CallLink, Message
+from runtime.conversation.writer import Writer
 from runtime.dialogue import agent_events as ev
 from runtime.dialogue.caller_events import CallerEvent, CommitAudio, SayText
 from runtime.dialogue.checkpoint import Checkpoint
@@ -209,3 +213,55 @@ async def test_what_the_caller_has_had_since_is_not_said_again(told: int) -> Non
     assert _audio(second.link.told) == _audio(rest)
     for process in (first, second):
         process.link.close()
+
+
+class _Telling:
+    """A link that says all, and its keeper, which notes when a session was kept."""
+
+    def __init__(self) -> None:
+        self.keeper = self
+        self.numbered = 0
+        self.kept_s: list[float] = []
+        self.began_s = 0.0
+
+    def encode(self, event: ev.AgentEvent) -> Sequence[Message]:
+        return ["x"]
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        pass
+
+    def keep(self, checkpoint: Checkpoint, following: Sequence[Message], *, is_quiet: bool, answers: int) -> None:
+        self.kept_s.append(round(anyio.current_time() - self.began_s, 1))
+
+
+async def _pass(seconds: float) -> None:
+    """On a clock that jumps to whatever is waited for."""
+    with anyio.move_on_after(seconds):
+        await anyio.sleep_forever()
+
+
+def test_a_session_in_which_nothing_happens_is_seldom_kept() -> None:  # five thousand silent callers cost next to nothing
+    state: dict[str, int | None] = {"standing": 7}
+    telling = _Telling()
+
+    async def settled(take: Callable[[Checkpoint, bool], None]) -> None:
+        standing = state["standing"]
+        take(cast(Checkpoint, SimpleNamespace(applied=standing)), standing is not None)
+
+    async def run() -> None:
+        writer = Writer(Outbox(8, 8), 10.0, settled, lambda: state["standing"], lambda _reason: None, lambda: None)
+        async with anyio.create_task_group() as group:
+            telling.began_s = anyio.current_time()
+            group.start_soon(writer.run, cast(CallLink, telling))
+            await _pass(51)
+            assert telling.kept_s == [2.0, 22.0, 42.0]
+            state["standing"] = 8  # it heard something
+            await _pass(10)
+            assert telling.kept_s[3:] == [52.0]
+            state["standing"] = None  # it does something
+            await _pass(6)
+            assert telling.kept_s[4:] == [62.0, 64.0, 66.0]
+            group.cancel_scope.cancel()
+
+    clock = MockClock(autojump_threshold=0)
+    anyio.run(run, backend="trio", backend_options={"clock": clock})

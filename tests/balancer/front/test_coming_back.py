@@ -1,0 +1,236 @@
+"""A caller of the relay loses its connection and comes back to its call: all of it comes, and once. (requirement C4)"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.balancer.support.aside_runtime import AsideRuntime
+from tests.balancer.support.fake_runtime import FakeRuntime
+from tests.balancer.support.running import Running, fleet_of, until
+
+pytestmark = pytest.mark.anyio
+
+_KEY = "k" * 22
+
+
+class _Ticks:
+    """A runtime that says a number every few milliseconds, and echoes what it hears."""
+
+    def __init__(self) -> None:
+        self.said = 0
+        self.heard: list[str] = []
+
+    async def __call__(self, _runtime: FakeRuntime, connection: ServerConnection) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._tick, connection)
+            with contextlib.suppress(ConnectionClosed):
+                async for message in connection:
+                    self.heard.append(str(message))
+            group.cancel_scope.cancel()
+
+    async def _tick(self, connection: ServerConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                self.said += 1
+                await connection.send(str(self.said))
+                await anyio.sleep(0.002)
+
+
+@contextlib.asynccontextmanager
+async def _dialled(service: Running, received: int | str | None = None, **query: Any) -> AsyncIterator[ClientConnection]:
+    asked = {"session_id": "call-1", "resume_key": _KEY, **query}
+    if received is not None:
+        asked["received"] = str(received)
+    url = service.url + "?" + "&".join(f"{name}={value}" for name, value in asked.items() if value)
+    async with connect(url, ping_interval=None) as client:
+        yield client
+
+
+async def _resumed(client: ClientConnection) -> int:
+    word = json.loads(await client.recv())
+    assert word["type"] == "switchboard.resumed"
+    return int(word["received"])
+
+
+async def _refusal(service: Running, received: int | str | None = 0, **query: Any) -> tuple[int, str]:
+    with pytest.raises(InvalidStatus) as refused:
+        async with _dialled(service, received, **query):
+            pass
+    return refused.value.response.status_code, json.loads(refused.value.response.body)["error"]["code"]
+
+
+async def test_a_caller_that_comes_back_again_and_again_has_all_of_it_once() -> None:
+    ticks = _Ticks()
+    runtime = FakeRuntime("r1", handler=ticks)
+    got: list[str] = []
+    sent = 0
+    async with fleet_of(runtime) as service:
+        for times in range(6):
+            async with _dialled(service, len(got) if times else None) as client:
+                if times:
+                    here = await _resumed(client)
+                    assert here <= sent
+                    sent = here
+                for _ in range(3):
+                    sent += 1
+                    await client.send(f"message {sent}")
+                for _ in range(20):
+                    got.append(str(await client.recv()))
+                client.transport.abort()  # what it was sent and had not read is lost with it
+            await until(lambda: service.balancer.front.statistics()["away"] == 1)
+            assert service.balancer.front.statistics()["relayed"] == 1
+        async with _dialled(service, len(got)) as client:
+            here = await _resumed(client)
+            for number in range(here + 1, sent + 1):
+                await client.send(f"message {number}")
+            got += [str(await client.recv()) for _ in range(20)]
+            assert got == [str(number) for number in range(1, len(got) + 1)]
+            await until(lambda: ticks.heard == [f"message {number}" for number in range(1, sent + 1)])
+            await client.close()
+            assert client.close_code == 1000
+        assert len(runtime.connections) == 1
+        assert runtime.closes == [(1000, "")]
+        assert service.balancer.front.statistics()["returns"] == 6
+
+
+async def test_a_connection_that_only_seemed_to_be_there_is_left() -> None:
+    ticks = _Ticks()
+    async with fleet_of(FakeRuntime("r1", handler=ticks)) as service, _dialled(service) as lost:
+        for _ in range(5):
+            await lost.recv()
+        async with _dialled(service, 5) as client:
+            assert await _resumed(client) == 0
+            assert await client.recv() == "6"
+            await lost.wait_closed()
+            assert lost.close_code == 1006
+            await client.send("hello")
+            await until(lambda: ticks.heard == ["hello"])
+
+
+async def test_half_a_frame_of_the_lost_connection_is_forgotten() -> None:
+    async with fleet_of(FakeRuntime("r1")) as service:
+        async with _dialled(service) as client:
+            await client.send("one")
+            await client.recv()
+            client.transport.write(b"\x81\x8a\0\0\0\0half")
+            await anyio.wait_all_tasks_blocked()
+            client.transport.abort()
+        async with _dialled(service, 1) as client:
+            assert await _resumed(client) == 1
+            await client.send("two")
+            assert await client.recv() == "two"
+
+
+async def test_half_a_message_cannot_be_taken_back_and_ends_the_call() -> None:
+    runtime = FakeRuntime("r1")
+    async with fleet_of(runtime) as service:
+        async with _dialled(service) as client:
+            client.transport.write(b"\x01\x82\0\0\0\0ab")  # a fragment, more to follow
+            await until(lambda: bool(runtime.connections))
+            await (await client.ping())
+            client.transport.abort()
+        await until(lambda: runtime.closes == [(None, None)])
+        assert await _refusal(service) == (403, "session_over")
+
+
+async def test_only_the_key_the_tenant_and_the_place_open_it() -> None:
+    async with fleet_of(FakeRuntime("r1", handler=_Ticks())) as service:
+        async with _dialled(service, tenant="acme") as client:
+            await client.recv()
+            for changed in (
+                {"resume_key": "K" * 22, "tenant": "acme"}, {"tenant": "other"}, {"tenant": ""},
+                {"session_id": "call-2", "tenant": "acme"}, {"session_id": "", "tenant": "acme"},
+            ):  # fmt: skip
+                assert await _refusal(service, 0, **changed) == (403, "session_over")
+            assert await _refusal(service, 10**6, tenant="acme") == (403, "missed_too_much")
+            for bad in ("-1", "x", "9" * 17, "1&received=1"):
+                assert await _refusal(service, bad, tenant="acme") == (400, "bad_field")
+            for bad in ("short", "k" * 129, _KEY + "&resume_key=" + _KEY):
+                assert await _refusal(service, 0, tenant="acme", resume_key=bad) == (400, "bad_field")
+            await client.recv()  # none of it has hurt
+        async with connect(service.url + "?session_id=plain") as plain:
+            await plain.recv()
+            assert await _refusal(service, 0, session_id="plain") == (403, "session_over")
+
+
+async def test_who_does_not_come_back_in_time_is_lost() -> None:
+    runtime = FakeRuntime("r1")
+    async with fleet_of(runtime, resume_grace_s=0.3) as service:
+        async with _dialled(service) as client:
+            await client.send("x")
+            await client.recv()
+            client.transport.abort()
+        await until(lambda: runtime.closes == [(None, None)])
+        await until(lambda: service.balancer.front.statistics()["connections"] == 0)
+        assert await _refusal(service) == (403, "session_over")
+        assert service.balancer.fleet.books.totals.ended == {"connection_lost": 1}
+
+
+@pytest.mark.parametrize("bound", ["resume_grace_s", "resume_most_away"])
+async def test_where_nobody_is_waited_for_a_lost_caller_is_lost_at_once(bound: str) -> None:
+    runtime = FakeRuntime("r1")
+    async with fleet_of(runtime, **{bound: 0}) as service:
+        async with _dialled(service) as client:
+            await client.send("x")
+            await client.recv()
+            client.transport.abort()
+        await until(lambda: runtime.closes == [(None, None)])
+
+
+async def test_a_goodbye_is_one() -> None:
+    runtime = FakeRuntime("r1")
+    async with fleet_of(runtime) as service:
+        async with _dialled(service) as client:
+            await client.send("x")
+            await client.recv()
+        await until(lambda: runtime.closes == [(1000, "")])
+        assert await _refusal(service) == (403, "session_over")
+
+
+async def test_what_is_said_to_a_caller_who_is_away_is_bounded_and_then_the_runtime_waits() -> None:
+    ticks = _Loud()
+    async with fleet_of(FakeRuntime("r1", handler=ticks)) as service:
+        async with _dialled(service) as client:
+            await client.recv()
+            client.transport.abort()
+        await until(lambda: service.balancer.front.statistics()["paused"] == 1, 20)
+        relay = service.balancer.front.calls.get("call-1")
+        assert relay is not None
+        assert relay.is_awaiting
+        async with _dialled(service, 1) as client:
+            await _resumed(client)
+            for number in range(2, 200):
+                assert str(await client.recv()).startswith(f"{number}:")
+
+
+class _Loud:
+    async def __call__(self, _runtime: FakeRuntime, connection: ServerConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            for number in range(1, 10**6):
+                await connection.send(f"{number}:" + "x" * 60_000)
+
+
+async def test_a_call_moves_while_its_caller_is_away() -> None:  # with C3
+    first, second = AsideRuntime("r1"), AsideRuntime("r2")
+    async with fleet_of(first, second) as service:
+        async with _dialled(service) as client:
+            await client.send("a")
+            assert await client.recv() == "1:a"
+            client.transport.abort()
+        await until(lambda: service.balancer.front.statistics()["away"] == 1)
+        serving, other = (first, second) if first.connections else (second, first)
+        serving.connections[0].transport.abort()
+        await until(lambda: len(other.connections) == 1)
+        async with _dialled(service, 1) as client:
+            assert await _resumed(client) == 1
+            await client.send("b")
+            assert await client.recv() == "2:b"
