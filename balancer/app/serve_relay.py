@@ -35,8 +35,10 @@ __all__ = ["serve_relay"]
 
 
 async def serve_relay(settings: BalancerSettings, log: structlog.typing.FilteringBoundLogger, out: TextIO) -> None:
-    """Returns after SIGTERM or SIGINT and the drain. Raises PortUnavailable or SettingError before anything is announced. The control need not be
-    there: callers are refused until it is."""
+    """Returns after SIGTERM or SIGINT and the drain. Raises PortUnavailable or SettingError before anything is announced.
+
+    The control need not be there: callers are refused until it is.
+    """
     tls = public_tls(settings, log)
     clock, rng, channels, metrics = MonotonicClock(), SeededRng(), RuntimeChannels(), RelayMetrics()
     public = listen_on("public_port", settings.public_host, settings.public_port, is_shared=True)

@@ -63,6 +63,7 @@ class _House:
 
     async def elsewhere(self, way: Callable[[Relay], None]) -> None:
         """Returns when another runtime serves the call."""
+        await until(lambda: len(self.service.balancer.front.calls) == 1)  # a telephone is placed when it has said its start
         before, succession = self.relay.runtime, self.relay.succession
         await until(lambda: succession is not None and succession.can_move and self.totals[2] == 1)
         way(self.relay)

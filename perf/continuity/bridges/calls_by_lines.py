@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 _LONGEST_LINE = 2**22
+_MOST_WAITING = 1_000
 
 
 def say(call: str, **what: Any) -> None:
@@ -34,9 +35,9 @@ async def serve(carry: Callable[[str, asyncio.Queue[Any]], Awaitable[str]]) -> N
         async for line in lines:
             said = json.loads(line)
             if "open" in said:
-                calls[said["open"]] = asyncio.Queue()
+                calls[said["open"]] = asyncio.Queue(_MOST_WAITING)
                 held.append(group.create_task(hold(said["open"], calls[said["open"]])))
             else:
-                calls[said["call"]].put_nowait(said["event"])
+                await calls[said["call"]].put(said["event"])
         for task in held:
             task.cancel()

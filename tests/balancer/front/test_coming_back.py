@@ -22,27 +22,20 @@ pytestmark = pytest.mark.anyio
 _KEY = "k" * 22
 
 
-class _Ticks:
-    """A runtime that says a number every few milliseconds, and echoes what it hears."""
+class _Counter:
+    """A runtime that answers each message with the next forty numbers: more than a caller reads before it is gone again."""
 
     def __init__(self) -> None:
         self.said = 0
         self.heard: list[str] = []
 
     async def __call__(self, _runtime: FakeRuntime, connection: ServerConnection) -> None:
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._tick, connection)
-            with contextlib.suppress(ConnectionClosed):
-                async for message in connection:
-                    self.heard.append(str(message))
-            group.cancel_scope.cancel()
-
-    async def _tick(self, connection: ServerConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
-            while True:
-                self.said += 1
-                await connection.send(str(self.said))
-                await anyio.sleep(0.002)
+            async for message in connection:
+                self.heard.append(str(message))
+                for _ in range(40):
+                    self.said += 1
+                    await connection.send(str(self.said))
 
 
 @contextlib.asynccontextmanager
@@ -51,8 +44,14 @@ async def _dialled(service: Running, received: int | str | None = None, **query:
     if received is not None:
         asked["received"] = str(received)
     url = service.url + "?" + "&".join(f"{name}={value}" for name, value in asked.items() if value)
-    async with connect(url, ping_interval=None) as client:
+    async with connect(url, ping_interval=None, max_queue=None) as client:
         yield client
+
+
+async def _rest(client: ClientConnection) -> AsyncIterator[str]:
+    with contextlib.suppress(ConnectionClosed):
+        while True:
+            yield str(await client.recv())
 
 
 async def _resumed(client: ClientConnection) -> int:
@@ -69,8 +68,8 @@ async def _refusal(service: Running, received: int | str | None = 0, **query: An
 
 
 async def test_a_caller_that_comes_back_again_and_again_has_all_of_it_once() -> None:
-    ticks = _Ticks()
-    runtime = FakeRuntime("r1", handler=ticks)
+    counter = _Counter()
+    runtime = FakeRuntime("r1", handler=counter)
     got: list[str] = []
     sent = 0
     async with fleet_of(runtime) as service:
@@ -92,9 +91,9 @@ async def test_a_caller_that_comes_back_again_and_again_has_all_of_it_once() -> 
             here = await _resumed(client)
             for number in range(here + 1, sent + 1):
                 await client.send(f"message {number}")
-            got += [str(await client.recv()) for _ in range(20)]
+            got += [str(await client.recv()) for _ in range(40 * sent - len(got))]
             assert got == [str(number) for number in range(1, len(got) + 1)]
-            await until(lambda: ticks.heard == [f"message {number}" for number in range(1, sent + 1)])
+            await until(lambda: counter.heard == [f"message {number}" for number in range(1, sent + 1)])
             await client.close()
             assert client.close_code == 1000
         assert len(runtime.connections) == 1
@@ -103,17 +102,20 @@ async def test_a_caller_that_comes_back_again_and_again_has_all_of_it_once() -> 
 
 
 async def test_a_connection_that_only_seemed_to_be_there_is_left() -> None:
-    ticks = _Ticks()
-    async with fleet_of(FakeRuntime("r1", handler=ticks)) as service, _dialled(service) as lost:
+    counter = _Counter()
+    async with fleet_of(FakeRuntime("r1", handler=counter)) as service, _dialled(service) as lost:
+        await lost.send("hello")
         for _ in range(5):
             await lost.recv()
         async with _dialled(service, 5) as client:
-            assert await _resumed(client) == 0
+            assert await _resumed(client) == 1
             assert await client.recv() == "6"
-            await lost.wait_closed()
+            with anyio.fail_after(20):
+                async for _ in _rest(lost):
+                    pass
             assert lost.close_code == 1006
-            await client.send("hello")
-            await until(lambda: ticks.heard == ["hello"])
+            await client.send("again")
+            await until(lambda: counter.heard == ["hello", "again"])
 
 
 async def test_half_a_frame_of_the_lost_connection_is_forgotten() -> None:
@@ -143,8 +145,9 @@ async def test_half_a_message_cannot_be_taken_back_and_ends_the_call() -> None:
 
 
 async def test_only_the_key_the_tenant_and_the_place_open_it() -> None:
-    async with fleet_of(FakeRuntime("r1", handler=_Ticks())) as service:
+    async with fleet_of(FakeRuntime("r1", handler=_Counter())) as service:
         async with _dialled(service, tenant="acme") as client:
+            await client.send("hello")
             await client.recv()
             for changed in (
                 {"resume_key": "K" * 22, "tenant": "acme"}, {"tenant": "other"}, {"tenant": ""},
@@ -157,7 +160,8 @@ async def test_only_the_key_the_tenant_and_the_place_open_it() -> None:
             for bad in ("short", "k" * 129, _KEY + "&resume_key=" + _KEY):
                 assert await _refusal(service, 0, tenant="acme", resume_key=bad) == (400, "bad_field")
             await client.recv()  # none of it has hurt
-        async with connect(service.url + "?session_id=plain") as plain:
+        async with connect(service.url + "?session_id=plain", max_queue=None) as plain:
+            await plain.send("hello")
             await plain.recv()
             assert await _refusal(service, 0, session_id="plain") == (403, "session_over")
 
@@ -172,7 +176,7 @@ async def test_who_does_not_come_back_in_time_is_lost() -> None:
         await until(lambda: runtime.closes == [(None, None)])
         await until(lambda: service.balancer.front.statistics()["connections"] == 0)
         assert await _refusal(service) == (403, "session_over")
-        assert service.balancer.fleet.books.totals.ended == {"connection_lost": 1}
+        await until(lambda: service.balancer.fleet.books.totals.ended == {"connection_lost": 1})
 
 
 @pytest.mark.parametrize("bound", ["resume_grace_s", "resume_most_away"])
@@ -197,8 +201,8 @@ async def test_a_goodbye_is_one() -> None:
 
 
 async def test_what_is_said_to_a_caller_who_is_away_is_bounded_and_then_the_runtime_waits() -> None:
-    ticks = _Loud()
-    async with fleet_of(FakeRuntime("r1", handler=ticks)) as service:
+    counter = _Loud()
+    async with fleet_of(FakeRuntime("r1", handler=counter)) as service:
         async with _dialled(service) as client:
             await client.recv()
             client.transport.abort()
