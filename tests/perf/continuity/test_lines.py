@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from perf.continuity.lines import LINES, Client, GrpcLine, Heard, Kind
+from perf.continuity.lines import GrpcLine, Heard, Kind
 from protos.switchboard.v1 import voice_pb2 as pb
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,3 @@ async def test_over_grpc_what_is_heard() -> None:
     ]
     cut = pb.ReplyDone(status=pb.REPLY_STATUS_CANCELLED)
     assert line.from_response(pb.ConverseResponse(ordinal=6, reply_done=cut)) == [Heard(Kind.OTHER, "6")]
-
-
-def test_there_is_a_line_for_each_client() -> None:
-    assert set(LINES) == set(Client)

@@ -35,16 +35,18 @@ def _missed(mode: Mode, caller: Caller, moves: list[MovedCall], effects: list[st
 
 
 _MOVED = [MovedCall("call-0", "moved", 0.4, 0.1)]
+_DONE = ["a", "b", "c"]
+"""What the tool of three turns did."""
 
 
 def test_a_call_that_nothing_happened_to_meets_all() -> None:
     for mode in Mode:
         moved = [] if mode is Mode.CONTROL else _MOVED
-        assert _missed(mode, _caller(), moved, ["a", "b"]) == set()
+        assert _missed(mode, _caller(), moved, _DONE) == set()
 
 
 def test_a_call_that_moved_though_only_the_control_was_away_is_seen() -> None:
-    assert _missed(Mode.CONTROL, _caller(), _MOVED, []) == {"moved"}
+    assert _missed(Mode.CONTROL, _caller(), _MOVED, _DONE) == {"moved"}
 
 
 @pytest.mark.parametrize(
@@ -58,28 +60,36 @@ def test_a_call_that_moved_though_only_the_control_was_away_is_seen() -> None:
     ],
 )
 def test_what_went_wrong_is_seen(changes: dict[str, Any], missed: set[str]) -> None:
-    assert _missed(Mode.KILL, _caller(**changes), _MOVED, ["a"]) == missed
+    assert _missed(Mode.KILL, _caller(**changes), _MOVED, _DONE) == missed
 
 
 def test_an_effect_that_happened_twice_is_seen() -> None:
-    assert _missed(Mode.KILL, _caller(), _MOVED, ["a", "b", "a"]) == {"effects_twice"}
+    assert _missed(Mode.KILL, _caller(), _MOVED, ["a", "b", "c", "a"]) == {"effects_twice"}
+
+
+def test_an_effect_that_is_missing_is_seen_unless_the_agent_says_so() -> None:
+    assert _missed(Mode.KILL, _caller(), _MOVED, ["a", "b"]) == {"effects_missing"}
+    unsure = _caller(said=["I cannot say whether that was written down."])
+    assert _missed(Mode.KILL, unsure, _MOVED, ["a", "b"]) == set()
+    assert _missed(Mode.KILL, unsure, _MOVED, ["a"]) == {"effects_missing"}
 
 
 def test_a_move_that_was_late_or_never_came_is_seen() -> None:
-    assert _missed(Mode.KILL, _caller(), [MovedCall("call-0", "moved", 1.5, 0.1)], []) == {"resumed_p99"}
-    assert _missed(Mode.KILL, _caller(), [MovedCall("call-0", "gave_up", 0.5, 0.1)], []) == {"moved", "resumed_p99"}
-    assert _missed(Mode.KILL, _caller(), [MovedCall("call-9", "moved", 0.4, 0.1)] * 2, []) == set()  # one call, however often
+    assert _missed(Mode.KILL, _caller(), [MovedCall("call-0", "moved", 1.5, 0.1)], _DONE) == {"resumed_p99"}
+    assert _missed(Mode.KILL, _caller(), [MovedCall("call-0", "gave_up", 0.5, 0.1)], _DONE) == {"moved", "resumed_p99"}
+    assert _missed(Mode.KILL, _caller(), [MovedCall("call-9", "moved", 0.4, 0.1)] * 2, _DONE) == set()  # one call, however often
 
 
 def test_silence_in_the_middle_of_speech_is_seen() -> None:
     reply = PlayOut()
     for number in range(200):
         reply.take(98.0 + number * 0.02 + (0.05 if number > 120 else 0.0), 0.02)
-    assert _missed(Mode.DRAIN, _caller(replies={"resp_1": reply}), _MOVED, []) == {"audio_gap_p99"}
-    assert _missed(Mode.CONTROL, _caller(replies={"resp_1": reply}), [], []) == {"audio_gap_p99"}
+    assert _missed(Mode.DRAIN, _caller(replies={"resp_1": reply}), _MOVED, _DONE) == {"audio_gap_p99"}
+    assert _missed(Mode.CONTROL, _caller(replies={"resp_1": reply}), [], _DONE) == {"audio_gap_p99"}
 
 
 def test_the_words_are_compared_with_the_undisturbed_ones() -> None:
     found = figures(Mode.KILL, [_caller(turns=["one two", "one", "one two"])], _MOVED, [], 1.0, has_words=True)
     assert found["word_error_against_undisturbed"] == 0.5
+    assert _missed(Mode.KILL, _caller(turns=["one two", "one", "one two"]), _MOVED, _DONE) == {"word_error_against_undisturbed"}
     assert figures(Mode.KILL, [_caller()], _MOVED, [], 1.0, has_words=False)["word_error_against_undisturbed"] is None
