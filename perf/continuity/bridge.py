@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import subprocess
@@ -46,7 +47,8 @@ async def bridge(name: str, environment: str, base_url: str) -> AsyncIterator[Br
                 yield lines
                 group.cancel_scope.cancel()
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it has ended by itself
+                process.kill()
 
 
 class Bridge:
