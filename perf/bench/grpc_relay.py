@@ -2,6 +2,7 @@
 
 Each proxy runs alone on the first core with one worker; callers and backend share the last. Loads: 64 streams with one 640-byte
 message outstanding on each, flat out, and 100 with a message every 20 ms each way. Each stream has a connection of its own.
+Then 500 calls are opened and left idle.
 The callers are the same for both. What is behind differs, because it is what each is for: our door speaks WebSocket to a runtime
 (perf/peers/frames.c, which says checkpoints as a runtime does, so that messages are kept), Envoy HTTP/2 to a gRPC server
 (perf/bench/grpc_traffic.py). "Direct" is that gRPC server without anything between: what an assignment saves.
@@ -23,8 +24,8 @@ from typing import Any, Final
 import anyio
 
 from perf.bench.grpc_traffic import PAYLOAD_BYTES, EchoServer, StreamCaller
-from perf.bench.machine import describe_machine, wait_until_quiet
-from perf.bench.relay import measure
+from perf.bench.machine import describe_machine, process_rss_bytes, wait_until_quiet
+from perf.bench.relay import Load, measure
 from perf.bench.relay_peers import frames_backend, is_noisy
 from perf.peers.build import NoCompiler, frames_program
 from perf.peers.proxies import GRPC_DOOR, GRPC_ENVOY, Proxy, ProxyFailed, started
@@ -34,6 +35,7 @@ _OVER_ENVOY: Final = 2.0
 _QUIET_CORES: Final = 0.1
 _QUIET_WAIT_S: Final = 30.0
 _WARM_S: Final = 0.5
+_IDLE: Final = 500
 
 
 async def compare(seconds: float, told: Callable[[str], None]) -> dict[str, Any]:
@@ -63,7 +65,17 @@ async def compare(seconds: float, told: Callable[[str], None]) -> dict[str, Any]
 
 async def _through(proxy: Proxy, folder: Path, backend: int, core: int, seconds: float) -> dict[str, Any] | str:
     with started(proxy, folder, backend, core) as running:
-        return "not on this machine" if running is None else await _loads(*running, seconds)
+        return "not on this machine" if running is None else await _loads(*running, seconds) | await _idle(*running)
+
+
+async def _idle(port: int, pid: int) -> dict[str, Any]:
+    """Calls that were opened one after another, and say nothing more."""
+    load, before_bytes, began_s = Load(saturated=False, make=StreamCaller), process_rss_bytes(pid), time.perf_counter()
+    await load.open(port, _IDLE)
+    took_s = time.perf_counter() - began_s
+    kib = (process_rss_bytes(pid) - before_bytes) / 1024 / _IDLE
+    load.close()
+    return {"opened_per_s": round(_IDLE / took_s), "kib_per_idle_call": round(kib, 1)}
 
 
 async def _loads(port: int, pid: int, seconds: float) -> dict[str, Any]:
