@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 import anyio
@@ -29,6 +30,7 @@ from runtime.wire.websocket_frames import CLOSE, PING, PONG, build_frame
 
 __all__ = ["GrpcCaller", "MessageStream", "StreamClosed"]
 
+_TEXT: Final = 0x1
 _NO_KEY: Final = bytes(4)
 _LONGEST_WORD_BYTES: Final = 64
 """What `end` and `end_of_input` take at most, with their numbers; longer messages are something else."""
@@ -79,9 +81,12 @@ class GrpcCaller(asyncio.Transport):
         self._writer: asyncio.Future[None] | None = None
         """Set while the writer waits for something to write."""
 
-    async def run(self) -> None:
-        """Returns when the stream may be given its status. Cancelled, the caller is gone."""
+    async def run(self, first: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Returns when the stream may be given its status. `first`: what is to be done before any message. Cancelled, the caller
+        is gone."""
         try:
+            if first is not None:
+                await first()
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read)
                 await self._write()
@@ -124,6 +129,8 @@ class GrpcCaller(asyncio.Transport):
         if self._is_closing:
             return
         for opcode, payload in server_frames(data):
+            if opcode == _TEXT:
+                continue  # what the relay itself says to who is back: the metadata of the stream has said it
             if not opcode & 0x08:
                 self._waiting.append(payload)
                 self._waiting_bytes += len(payload)

@@ -7,6 +7,7 @@ same messages travel one a frame. So everything that makes a call outlive its ru
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import anyio
@@ -16,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 
 from balancer.front.dial import RuntimeConnection
 from balancer.front.grpc_caller import GrpcCaller, StreamClosed
-from balancer.front.grpc_needs import Asked, asked_by, upgrade_of
+from balancer.front.grpc_needs import Asked, asked_by, returning, upgrade_of
 from balancer.front.grpc_refusal import refuse, refuse_placement
 from balancer.front.message_frames import client_frame
 from balancer.front.places import Places
@@ -26,7 +27,7 @@ from balancer.front.upgrade import Upgrade
 from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.placement import Placement
 from balancer.placement.reservation import Door
-from runtime.wire.headers import RESUME_HEADER, RUNTIME_HEADER, SESSION_HEADER
+from runtime.wire.headers import RECEIVED_HEADER, RESUME_HEADER, RUNTIME_HEADER, SESSION_HEADER
 
 __all__ = ["GrpcDoor"]
 
@@ -90,6 +91,8 @@ class GrpcDoor:
             error = HttpError(503, "too_many_connections", "too many connections")
             await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error, _RETRY_MS)
         stream = _Stream(context)
+        if await self._is_back(context, stream):
+            return
         first, asked = await self._asked(context, stream)
         calls = self._front.calls
         upgrade = upgrade_of(asked, self._new_nonce())
@@ -113,9 +116,30 @@ class GrpcDoor:
             runtime.transport.abort()
             raise
         caller = GrpcCaller(stream)
-        calls.begin(upgrade, placement, caller, client_frame(first), runtime)
+        calls.begin(upgrade, placement, caller, client_frame(first), runtime, resume_key=asked.resume_key)
         await caller.run()
         await _say(context, *caller.status)
+
+    async def _is_back(self, context: _Context, stream: _Stream) -> bool:
+        """Whether the caller came back to its call, and is gone again now."""
+        calls, caller = self._front.calls, GrpcCaller(stream)
+        try:
+            comes = returning(context.invocation_metadata() or ())
+            if comes is None:
+                return False
+            calls.come_back(comes, None, caller, b"")
+        except HttpError as error:
+            await self._refuse(context, error)
+        relay = calls.get(comes.session_id)
+        assert relay is not None, "it came back to it"
+        names = (
+            (SESSION_HEADER, comes.session_id),
+            (RUNTIME_HEADER, relay.runtime.runtime_id),
+            (RECEIVED_HEADER, str(relay.caller.borders.messages)),
+        )
+        await caller.run(partial(context.send_initial_metadata, names))
+        await _say(context, *caller.status)
+        return True
 
     async def _asked(self, context: _Context, stream: _Stream) -> tuple[bytes, Asked]:
         metadata = list(context.invocation_metadata() or ())

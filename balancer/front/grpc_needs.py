@@ -15,12 +15,13 @@ from google.protobuf.message import DecodeError
 
 from balancer.front.needs import needs_from_values
 from balancer.front.responses import HttpError
+from balancer.front.returns import Return, resume_key_of, return_of
 from balancer.front.upgrade import Upgrade, accept_of
 from balancer.routing.request import PlacementRequest
 from protos.switchboard.v1 import voice_pb2 as pb
-from runtime.wire.headers import SESSION_HEADER, TENANT_HEADER, TICKET_HEADER
+from runtime.wire.headers import RECEIVED_HEADER, RESUME_KEY_HEADER, SESSION_HEADER, TENANT_HEADER, TICKET_HEADER
 
-__all__ = ["Asked", "asked_by", "upgrade_of"]
+__all__ = ["Asked", "asked_by", "returning", "upgrade_of"]
 
 _OURS: Final = "x-switchboard-"
 _FIELDS: Final = {
@@ -35,6 +36,7 @@ _FIELDS: Final = {
 }
 _UNREAD: Final = frozenset({TICKET_HEADER})
 """It is for a runtime; a place is asked for here all the same, and by its session id it is the one that is held."""
+_RESUMPTION: Final = {RESUME_KEY_HEADER: "resume_key", RECEIVED_HEADER: "received"}
 _PASSED: Final = frozenset({TENANT_HEADER, "authorization", "traceparent", "tracestate"})
 _NO_MESSAGE: Final = "the bytes are no ConverseRequest; expected a protobuf message of switchboard.v1"
 _KEY_BYTES: Final = 16
@@ -42,10 +44,11 @@ _KEY_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """`passed`: the header lines that go on to the runtime, each with its CRLF."""
+    """`passed`: the header lines that go on to the runtime, each with its CRLF. `resume_key`: empty where none was given."""
 
     request: PlacementRequest
     passed: bytes
+    resume_key: str = ""
 
 
 def asked_by(metadata: Iterable[tuple[str, str | bytes]], first: bytes, new_session_id: Callable[[], str]) -> Asked:
@@ -56,21 +59,39 @@ def asked_by(metadata: Iterable[tuple[str, str | bytes]], first: bytes, new_sess
         raise HttpError(400, "bad_field", _NO_MESSAGE) from None
     if message.WhichOneof("payload") != "config":
         raise HttpError(400, "bad_field", "the first message has no config")
+    texts = _texts(metadata)
+    values = _fields(texts)
+    _agree(values, "session_id", message.config.session_id, "session_differs", SESSION_HEADER)
+    _agree(values, "agent", message.config.agent, "bad_field", "x-switchboard-agent")
+    passed = [b"%b: %b\r\n" % (name.encode(), value.encode()) for name, value in texts if name in _PASSED]
+    return Asked(needs_from_values(values, new_session_id), b"".join(passed), resume_key_of(_resumption(texts)))
+
+
+def returning(metadata: Iterable[tuple[str, str | bytes]]) -> Return | None:
+    """Who comes back to a call instead of beginning one. Raises HttpError 400."""
+    texts = _texts(metadata)
+    resumption = _resumption(texts)
+    return return_of(resumption, needs_from_values(_fields(texts), str)) if resumption else None
+
+
+def _texts(metadata: Iterable[tuple[str, str | bytes]]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in metadata if isinstance(value, str)]
+
+
+def _fields(metadata: Iterable[tuple[str, str]]) -> dict[str, object]:
     values: dict[str, object] = {}
-    passed = []
     for name, value in metadata:
-        if isinstance(value, bytes):
-            continue
-        if name in _PASSED:
-            passed.append(b"%b: %b\r\n" % (name.encode(), value.encode()))
         if name in _FIELDS:
             if values.setdefault(_FIELDS[name], value) != value:
                 raise HttpError(400, "bad_field", f"the metadata {name} is given twice")
-        elif name.startswith(_OURS) and name not in _UNREAD:
-            raise HttpError(400, "bad_field", f"unknown metadata {name[:64]!r}; allowed: {', '.join(_FIELDS)}")
-    _agree(values, "session_id", message.config.session_id, "session_differs", SESSION_HEADER)
-    _agree(values, "agent", message.config.agent, "bad_field", "x-switchboard-agent")
-    return Asked(needs_from_values(values, new_session_id), b"".join(passed))
+        elif name.startswith(_OURS) and name not in _UNREAD and name not in _RESUMPTION:
+            raise HttpError(400, "bad_field", f"unknown metadata {name[:64]!r}; allowed: {', '.join((*_FIELDS, *_RESUMPTION))}")
+    return values
+
+
+def _resumption(metadata: Iterable[tuple[str, str]]) -> str:
+    """As it stands in the query of a WebSocket caller; empty: there is none."""
+    return urlencode([(_RESUMPTION[name], value) for name, value in metadata if name in _RESUMPTION])
 
 
 def upgrade_of(asked: Asked, nonce: bytes) -> Upgrade:

@@ -118,8 +118,9 @@ class RelayedCalls:
         if not serving.is_gone:
             serving.resume_reading()
 
-    def come_back(self, comes: Return, upgrade: Upgrade, caller: asyncio.Transport, early: bytes) -> None:
-        """A caller that has lost its connection goes on over this one. Raises HttpError 403; then nothing has changed."""
+    def come_back(self, comes: Return, upgrade: Upgrade | None, caller: asyncio.Transport, early: bytes) -> None:
+        """A caller that has lost its connection goes on over this one. `upgrade`: what it is to be answered; None: nothing.
+        Raises HttpError 403; then nothing has changed."""
         relay = self._relays.get(comes.session_id)
         back = None if relay is None else relay.coming_back
         if relay is None or back is None or not back.fits(comes.tenant, comes.key):
@@ -132,7 +133,8 @@ class RelayedCalls:
             )
         self._returns += 1
         self._log.info("caller is back", session_id=relay.session_id)
-        back.comes(caller, switching_response(upgrade, relay.session_id, relay.runtime.runtime_id), comes.received)
+        answer = b"" if upgrade is None else switching_response(upgrade, relay.session_id, relay.runtime.runtime_id)
+        back.comes(caller, answer, comes.received)
         if early:
             relay.caller.data_received(early)
 

@@ -20,7 +20,7 @@ from protos.switchboard.v1 import assignment_pb2, voice_pb2_grpc
 from protos.switchboard.v1 import voice_pb2 as pb
 from runtime.primitives.reasons import EndReason
 from tests.balancer.support.fake_runtime import FakeRuntime
-from tests.balancer.support.running import fleet_of, running, until
+from tests.balancer.support.running import Running, fleet_of, running, until
 from tests.support.local_runtime import DESK, Enrolled, enrolled_runtime
 
 pytestmark = pytest.mark.anyio
@@ -348,3 +348,66 @@ async def test_a_drained_runtime_without_another_says_so() -> None:  # requireme
         at.local.runtime.leave()
         assert (await rest(stream))[-1] == "ended"
         assert await status(stream) == ("UNAVAILABLE", "drained")
+
+
+_KEY = (("x-switchboard-resume-key", "k" * 16), ("x-switchboard-session", "mine"))
+
+
+async def _back(service: Running, received: int) -> tuple[tuple[str, str], ...]:
+    """Metadata of who has so many messages of its call, once the call has noticed that it is gone."""
+    await until(lambda: (relay := service.balancer.front.calls.get("mine")) is not None and relay.is_awaiting)
+    return (*_KEY, ("x-switchboard-received", str(received)))
+
+
+async def test_a_caller_that_lost_its_connection_comes_back_to_its_call() -> None:  # requirement C4
+    async with enrolled_runtime() as at:
+        async with calling(at.service.grpc, _KEY) as stream:
+            await stream.write(config())
+            await heard(stream, "started")
+            await stream.write(pb.ConverseRequest(text="hello"))
+            while (response := await heard(stream, "reply_text")).ordinal < 2:
+                pass
+            stream.cancel()
+        had = response.ordinal
+        async with calling(at.service.grpc, await _back(at.service, had)) as stream:
+            names = {str(key): value for key, value in await stream.initial_metadata() or ()}
+            assert (names["x-switchboard-session"], names["x-switchboard-received"]) == ("mine", "2")
+            ordinals, said = [], ""
+            while not said:
+                again: object = await stream.read()
+                assert isinstance(again, pb.ConverseResponse)
+                ordinals.append(again.ordinal)
+                said = again.reply_done.text
+            assert said == "You said: hello."
+            assert ordinals == list(range(had + 1, had + 1 + len(ordinals)))
+            await stream.write(pb.ConverseRequest(end=pb.EndSession()))
+            assert (await rest(stream))[-1] == "ended"
+            assert await status(stream) == ("OK", "")
+        await until_gone(at)
+        assert dict(at.local.ended) == {EndReason.CLOSED_BY_CALLER: 1}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "refused"),
+    [
+        ((*_KEY, ("x-switchboard-received", "1")), ("PERMISSION_DENIED", "session_over", 0)),
+        ((*_KEY, ("x-switchboard-received", "many")), ("INVALID_ARGUMENT", "bad_field", 0)),
+        ((("x-switchboard-resume-key", "short"),), ("INVALID_ARGUMENT", "bad_field", 0)),
+    ],
+)
+async def test_who_has_no_call_to_come_back_to_is_refused(
+    metadata: tuple[tuple[str, str], ...], refused: tuple[str, str, int]
+) -> None:
+    async with running() as service, calling(service.grpc, metadata) as stream:
+        assert await refusal(stream) == refused
+
+
+async def test_another_s_key_opens_nothing() -> None:
+    async with enrolled_runtime() as at, calling(at.service.grpc, _KEY) as stream:
+        await stream.write(config())
+        await heard(stream, "started")
+        wrong = (("x-switchboard-resume-key", "w" * 16), _KEY[1], ("x-switchboard-received", "1"))
+        async with calling(at.service.grpc, wrong) as other:
+            assert await refusal(other) == ("PERMISSION_DENIED", "session_over", 0)
+        await stream.write(pb.ConverseRequest(text="hello"))
+        await heard(stream, "reply_done")
