@@ -1,10 +1,11 @@
 """How long a place takes when many want one: `python -m perf.bench.dispatch --json`.
 
-A balancer and three runtimes as processes (synthetic engines: nobody speaks). Callers come at moments drawn by chance (a Poisson
-process, from the seed), whether the ones before them were answered or not: an open loop. Each asks `POST /v1/assignments` on a
-connection of its own, as the front serves them, and each 201 is a real `Reserve` that one of the runtimes admitted. The time
-of an assignment runs from the moment at which it was to begin to the last byte of its answer, so what a late generator adds
-counts. Nobody comes with the tickets: places are held until they expire, ten seconds later, as many as that makes at once.
+A balancer (with `--relays` a control and relays of their own) and three runtimes as processes (synthetic engines: nobody
+speaks). Callers come at moments drawn by chance (a Poisson process, from the seed), whether the ones before them were answered or
+not: an open loop. Each asks `POST /v1/assignments` on a connection of its own, as the front serves them, and each 201 is a real
+`Reserve` that one of the runtimes admitted. The time of an assignment runs from the moment at which it was to begin to the last
+byte of its answer, so what a late generator adds counts. Nobody comes with the tickets: places are held until they expire, ten
+seconds later, as many as that makes at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -25,6 +27,7 @@ import anyio
 from perf.bench.machine import ForeignCpu, describe_machine, process_cpu_s, wait_until_quiet
 from perf.fleet import LocalFleet, local_fleet
 from perf.processes import ProgramFailed
+from perf.relay_fleet import relay_fleet
 from perf.targets import Target, all_met, as_json
 from runtime.primitives.rng import Rng, SeededRng
 
@@ -134,17 +137,27 @@ async def _load(address: str, moments: list[float], answers: Answers) -> float:
     return round(latest_s * 1000, 2)
 
 
-async def bench(per_s: float, seconds: float, seed: int) -> dict[str, Any]:
+async def bench(per_s: float, seconds: float, seed: int, relays: int) -> dict[str, Any]:
     """Raises ProgramFailed or OSError."""
     runtime = [
         "--engines", "synthetic", "--hard-limit", str(_ROOM), "--inflow-depth", "1000000", "--inflow-ramp-s", "0",
         "--cpu-share", str(round(1 / _RUNTIMES, 3)),
     ]  # fmt: skip
-    balancer = [*_PORTS, "--cold-allowance", str(_ROOM)]
+    room = ["--cold-allowance", str(_ROOM)]
     rng = SeededRng(seed)
     with tempfile.TemporaryDirectory(prefix="switchboard-bench-") as logs:
-        async with local_fleet(_RUNTIMES, Path(logs), balancer_arguments=balancer, runtime_arguments=runtime) as fleet:
-            pids = [fleet.balancer.pid, *(each.pid for each in fleet.runtimes)]
+        async with AsyncExitStack() as stack:
+            if relays:
+                parts = await stack.enter_async_context(
+                    relay_fleet(
+                        relays, _RUNTIMES, Path(logs), control_arguments=room, relay_arguments=[], runtime_arguments=runtime
+                    )
+                )
+                fleet, fronts = parts.fleet, parts.relays
+            else:
+                whole = local_fleet(_RUNTIMES, Path(logs), balancer_arguments=[*_PORTS, *room], runtime_arguments=runtime)
+                fleet, fronts = await stack.enter_async_context(whole), []
+            pids = [each.pid for each in (fleet.balancer, *fleet.runtimes, *fronts)]
             is_quiet = await wait_until_quiet(time.perf_counter, pids, _NOISY_CORES, _QUIET_WAIT_S)
             await _load(fleet.public, arrivals(per_s, _WARM_UP_S, rng), Answers())
             return {"waited_for_quiet": is_quiet, **await _measured(fleet, pids, arrivals(per_s, seconds, rng), seconds)}
@@ -169,7 +182,8 @@ async def _measured(fleet: LocalFleet, pids: list[int], moments: list[float], se
         "by_runtime": dict(sorted(answers.by_runtime.items())),
         "generator_latest_ms": late_ms,
         "balancer_cpu_cores": used[0],
-        "runtime_cpu_cores": used[1:],
+        "runtime_cpu_cores": used[1 : 1 + _RUNTIMES],
+        "relay_cpu_cores": used[1 + _RUNTIMES :],
         "books_balanced": books["balanced"],
         "foreign_cpu_cores": foreign.cores,
         "noisy": foreign.cores is None or foreign.cores > _NOISY_CORES,
@@ -182,12 +196,15 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=500.0, help="assignments a second (default 500)")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long (default 60)")
     parser.add_argument("--seed", type=int, default=1, help="of the moments at which callers come (default 1)")
+    parser.add_argument("--relays", type=int, choices=range(9), default=0, help="relays of their own, 0 to 8 (default 0)")
     arguments = parser.parse_args()
     if not (0 < arguments.rate <= 5_000 and 0 < arguments.seconds <= 600):
         parser.error("--rate is above 0 and at most 5000, --seconds above 0 and at most 600")
     print(f"dispatch: {arguments.rate:g} a second for {arguments.seconds:g} s on {_RUNTIMES} runtimes", file=sys.stderr)
     try:
-        found = anyio.run(bench, arguments.rate, arguments.seconds, arguments.seed, backend_options={"use_uvloop": True})
+        found = anyio.run(
+            bench, arguments.rate, arguments.seconds, arguments.seed, arguments.relays, backend_options={"use_uvloop": True}
+        )
     except (ProgramFailed, OSError) as error:
         message = " ".join(str(error).split())
         print(f"dispatch: {message}", file=sys.stderr)

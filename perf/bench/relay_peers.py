@@ -23,7 +23,7 @@ from perf.peers.build import frames_program
 from perf.peers.proxies import PROXIES, Proxy, started
 from perf.targets import Target
 
-__all__ = ["compare", "frames_backend", "is_noisy", "targets_of"]
+__all__ = ["backend_process", "compare", "frames_backend", "is_noisy", "targets_of"]
 
 _FLAT_OUT: Final = 64
 _PACED: Final = (200, 1_000)
@@ -47,7 +47,7 @@ async def compare(seconds: float, told: Callable[[str], None]) -> dict[str, Any]
         frames = frames_program(folder)
         os.sched_setaffinity(0, {cores[-1]})
         try:
-            with _backend(frames) as backend:
+            with backend_process(frames) as backend:
                 found["direct"] = {"flat_out": _load(frames, backend, backend.port, _FLAT_OUT, seconds)}
                 for proxy in PROXIES:
                     is_quiet = await wait_until_quiet(time.perf_counter, (), _QUIET_CORES, _QUIET_WAIT_S)
@@ -110,12 +110,12 @@ def _measure(proxy: Proxy, folder: Path, frames: Path, backend: _Backend, core: 
 @contextmanager
 def frames_backend(frames: Path) -> Iterator[int]:
     """The port of the WebSocket backend that the proxies here are measured in front of."""
-    with _backend(frames) as backend:
+    with backend_process(frames) as backend:
         yield backend.port
 
 
 @contextmanager
-def _backend(frames: Path) -> Iterator[_Backend]:
+def backend_process(frames: Path) -> Iterator[_Backend]:
     command = [str(frames), "serve", str(_CHECKPOINT_EVERY)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

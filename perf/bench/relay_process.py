@@ -1,6 +1,7 @@
 """The relay alone in a process of its own, placing every call on one given address: what perf.bench.relay measures.
 
-`python -m perf.bench.relay_process HOST:PORT [splice|grpc] [--port N]` prints its port and serves until its input closes.
+`python -m perf.bench.relay_process HOST:PORT [splice|grpc] [shared] [--port N]` prints its port and serves until its input
+closes. `shared`: others may listen on the same port.
 `grpc` is the door for gRPC callers, in front of the same WebSocket runtimes.
 `splice` moves bytes without looking at anything: what this event loop and machine cost before any relay work.
 """
@@ -106,7 +107,7 @@ async def splice(address: str) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def serve(address: str, port: int = 0, *, is_grpc: bool = False) -> None:
+async def serve(address: str, port: int = 0, *, is_grpc: bool = False, is_shared: bool = False) -> None:
     clock = MonotonicClock()
     names = iter(range(10**9))
     log = make_logger(sys.stderr, "warning")
@@ -124,6 +125,8 @@ async def serve(address: str, port: int = 0, *, is_grpc: bool = False) -> None:
     )
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_shared:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     listener.bind(("127.0.0.1", 0 if is_grpc else port))
     listener.listen(1024)
     listener.setblocking(False)
@@ -150,4 +153,9 @@ if __name__ == "__main__":
         anyio.run(splice, sys.argv[1], backend_options={"use_uvloop": True})
     else:
         wanted = int(sys.argv[sys.argv.index("--port") + 1]) if "--port" in sys.argv else 0
-        anyio.run(partial(serve, is_grpc="grpc" in sys.argv[2:]), sys.argv[1], wanted, backend_options={"use_uvloop": True})
+        anyio.run(
+            partial(serve, is_grpc="grpc" in sys.argv[2:], is_shared="shared" in sys.argv[2:]),
+            sys.argv[1],
+            wanted,
+            backend_options={"use_uvloop": True},
+        )
