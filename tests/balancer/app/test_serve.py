@@ -77,6 +77,11 @@ def read_settings(arguments: list[str], environment: dict[str, str]) -> Balancer
         (["--report-max-age-ms", "1500"], ["report_max_age_ms", "1500", "2000"]),
         (["--min-sdk-version", "new"], ["min_sdk_version", "new"]),
         (["--public-port", "70000"], ["public_port", "70000", "65535"]),
+        (["--role", "boss"], ["role", "boss", "both", "control", "relay"]),
+        (["--role", "relay"], ["control_address", "host:port"]),
+        (["--role", "relay", "--control-address", "here"], ["control_address", "here", "host:port"]),
+        (["--role", "control", "--control-address", "a:1"], ["control_address", "a:1", "the role control"]),
+        (["--relay-id", "a b"], ["relay_id", "a b", "at most 64"]),
     ],
 )
 def test_an_impossible_setting_is_refused_by_name_value_and_range(arguments: list[str], words: list[str]) -> None:
