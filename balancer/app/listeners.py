@@ -70,6 +70,7 @@ def listen_on(setting: str, host: str, port: int, *, is_shared: bool = False) ->
 
 def _bound(setting: str, host: str, port: int, *, is_shared: bool) -> socket.socket:
     """Not listening yet: the kernel gives it no connection of those that share the port."""
+    listener = None
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -78,6 +79,8 @@ def _bound(setting: str, host: str, port: int, *, is_shared: bool) -> socket.soc
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise PortUnavailable(setting, host, port, error.strerror or str(error)) from None
     return listener
 

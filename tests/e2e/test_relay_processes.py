@@ -148,8 +148,11 @@ async def test_operators_move_a_call_and_a_relay_that_dies_loses_its_own(tmp_pat
         held = await _held(fleet, 12)
         moved = calls[0]
         to = next(each.ready["runtime_id"] for each in fleet.runtimes if each.ready["runtime_id"] != moved.runtime_id)
-        await _answered(moved)
-        status, _ = await anyio.to_thread.run_sync(_post, f"{fleet.operator}/v1/calls/{moved.session_id}/move", {"to": to})
+        wish, status = f"{fleet.operator}/v1/calls/{moved.session_id}/move", 409
+        with anyio.fail_after(20):
+            while status == 409:  # until its first checkpoint has come
+                await _answered(moved)
+                status, _ = await anyio.to_thread.run_sync(_post, wish, {"to": to})
         assert status == 202
         await fleet.wait_for(
             "the move told by its relay",
