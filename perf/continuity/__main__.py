@@ -78,10 +78,10 @@ async def measure(
         )
         if mode is Mode.DEPLOY:
             await whole.add_runtime()
+        opened = await stack.enter_async_context(opening(client, whole.front.ready, whole.pids))
         is_quiet = await wait_until_quiet(time.perf_counter, whole.pids, _NOISY_CORES, _QUIET_WAIT_S)
         told(f"{calls} calls, {'real speech and models' if is_real else 'synthetic engines'}" + ("" if is_quiet else "; noisy"))
         with ForeignCpu(time.perf_counter, whole.pids) as foreign:
-            opened = await stack.enter_async_context(opening(client, whole.front.ready))
             found = await _calls(mode, opened, calls, seed, _speech(is_real), whole, told)
     targets = targets_of(mode, found)
     return {

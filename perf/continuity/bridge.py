@@ -57,6 +57,7 @@ class Bridge:
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
+        self.pid = process.pid
         self._to = process.stdin
         self._from = BufferedByteReceiveStream(process.stdout)
         self._heard: dict[str, MemoryObjectSendStream[dict[str, Any]]] = {}

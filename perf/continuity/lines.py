@@ -203,8 +203,9 @@ async def _over_grpc(address: str, session_id: str) -> AsyncIterator[Line]:
 
 
 @asynccontextmanager
-async def opening(client: Client, addresses: Mapping[str, Any]) -> AsyncIterator[Opened]:
-    """`addresses`: as a balancer announces them. Raises ProgramFailed where a client is not installed."""
+async def opening(client: Client, addresses: Mapping[str, Any], pids: list[int]) -> AsyncIterator[Opened]:
+    """`addresses`: as a balancer announces them. A client's own process joins `pids`. Raises ProgramFailed where a client is not
+    installed."""
     web = str(addresses["public"])
     match client:
         case Client.REALTIME:
@@ -213,6 +214,7 @@ async def opening(client: Client, addresses: Mapping[str, Any]) -> AsyncIterator
             yield partial(_over_grpc, str(addresses["public_grpc"]))
         case Client.OPENAI | Client.AGENTS:
             async with bridge(client.value, _ENVIRONMENTS[client], f"{web.replace('http://', 'ws://')}/v1") as carrying:
+                pids.append(carrying.pid)
                 yield partial(_bridged, carrying)
 
 
