@@ -8,14 +8,20 @@
 // Where the address is a balancer's, it is asked for a place and the call goes straight to the runtime; where that cannot be (the runtime
 // cannot be reached from here, the page is https and the runtime speaks no TLS, or `{ way: "relay" }` is said), the balancer carries it.
 //
-// Events of a call (`detail`): `state` ({state}: connecting, listening, hearing, thinking, speaking, ended), `caption` ({who: "caller" or
-// "agent", id, text, isFinal}; the text replaces the earlier one of the same id), `interrupted` ({item, playedMs}), `ended` ({code,
-// reason}), `problem` ({code, message}), `event` (every event of the OpenAI Realtime protocol as it came).
+// A call that the balancer carries comes back by itself when the network was lost: nothing is lost, and nothing comes twice.
+//
+// Events of a call (`detail`): `state` ({state}: connecting, listening, hearing, thinking, speaking, returning, ended), `caption` ({who:
+// "caller" or "agent", id, text, isFinal}; the text replaces the earlier one of the same id), `interrupted` ({item, playedMs}), `returned`
+// ({}), `ended` ({code, reason}), `problem` ({code, message}), `event` (every event of the OpenAI Realtime protocol as it came).
 
 const RATE_HZ = 24000; // the protocol's only PCM rate
 const ASSIGN_MS = 5000;
 const DIRECT_MS = 3000;
 const MOST_WAITING_BYTES = 256 * 1024; // about five seconds of a microphone whose network stands still; older speech is no use
+const MOST_KEPT_BYTES = 4 * 1024 * 1024; // of what was said: a minute of a microphone
+const RETURN_WITHIN_MS = 30000; // as long as a balancer waits by default
+const RETURN_ANSWER_MS = 5000;
+const [FIRST_WAIT_MS, LONGEST_WAIT_MS] = [250, 2000];
 
 export class Call extends EventTarget {
   #url;
@@ -30,6 +36,13 @@ export class Call extends EventTarget {
   #heard = { item: "", playedMs: 0 };
   #isStopping = false; // the page said stop, and what the runtime sent before it heard of it may still come
   #state = "idle";
+  #key = ""; // opens the call again; empty: it cannot be
+  #received = 0; // messages of the server
+  #said = 0;
+  #kept = []; // {number, text} of what was said
+  #keptBytes = 0;
+  #unsaidBytes = 0; // while the connection is lost
+  #isOver = false;
 
   /** `url`: ws(s)://HOST/v1/realtime of a balancer or runtime; `model` in its query names the agent. `way`: "assign" or "relay". */
   constructor(url, { way = "assign" } = {}) {
@@ -79,7 +92,9 @@ export class Call extends EventTarget {
 
   /** Says goodbye. */
   hangUp() {
+    this.#isOver = true;
     this.#socket?.close(1000);
+    if (this.#state === "returning") this.#end(1000, "");
   }
 
   /** Says something by keyboard. */
@@ -113,6 +128,10 @@ export class Call extends EventTarget {
     this.#taken = "relay";
     const relay = new URL(this.#url);
     if (place !== undefined) relay.searchParams.set("session_id", place.searchParams.get("session_id"));
+    if (!relay.searchParams.has("session_id")) relay.searchParams.set("session_id", `sess_${randomWord()}`);
+    this.#key = randomWord();
+    relay.searchParams.set("resume_key", this.#key);
+    this.#url = relay;
     return this.#open(relay);
   }
 
@@ -139,7 +158,7 @@ export class Call extends EventTarget {
       let isOpen = false;
       const socket = (this.#socket = new WebSocket(url, ["realtime"]));
       if (withinMs !== undefined) setTimeout(() => isOpen || socket.close(), withinMs); // a firewall may swallow the attempt
-      this.#socket.onmessage = ({ data }) => this.#hear(JSON.parse(data));
+      this.#socket.onmessage = ({ data }) => this.#take(data);
       this.#socket.onopen = () => {
         isOpen = true;
         resolve();
@@ -147,9 +166,66 @@ export class Call extends EventTarget {
       // A browser tells a page nothing of why an upgrade was refused.
       this.#socket.onerror = () => reject(new Error(`no call at ${this.#url.origin}: the server cannot be reached or gives no place now`));
       this.#socket.onclose = ({ code, reason }) => {
-        if (!isOpen) return;
-        this.#close();
-        this.#tell("ended", { code, reason });
+        if (!isOpen || socket !== this.#socket) return;
+        if (code === 1006 && this.#key !== "" && !this.#isOver) this.#comeBack(); // lost: nobody said goodbye
+        else this.#end(code, reason);
+      };
+    });
+  }
+
+  #end(code, reason) {
+    if (this.#state === "ended") return;
+    this.#close();
+    this.#tell("ended", { code, reason });
+  }
+
+  #take(data) {
+    this.#received += 1;
+    this.#hear(JSON.parse(data));
+  }
+
+  async #comeBack() {
+    const before = this.#state;
+    const untilMs = performance.now() + RETURN_WITHIN_MS;
+    this.#unsaidBytes = 0;
+    this.#become("returning");
+    for (let waitMs = FIRST_WAIT_MS; !this.#isOver; waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS)) {
+      try {
+        await this.#openAgain();
+        this.#become(before === "speaking" ? "speaking" : "listening");
+        this.#tell("returned", {});
+        return;
+      } catch {
+        if (performance.now() + waitMs > untilMs) return this.#end(1006, "the connection was lost, and did not come back");
+        await new Promise((resolve) => setTimeout(resolve, waitMs));
+      }
+    }
+  }
+
+  /** Another connection to the same call. What either side has not had is said on it. */
+  #openAgain() {
+    return new Promise((resolve, reject) => {
+      const url = new URL(this.#url);
+      url.searchParams.set("received", this.#received);
+      const socket = new WebSocket(url, ["realtime"]);
+      const giveUp = () => {
+        socket.close();
+        reject(new Error("no answer"));
+      };
+      const timer = setTimeout(giveUp, RETURN_ANSWER_MS);
+      socket.onclose = giveUp;
+      socket.onmessage = ({ data }) => {
+        const { received } = JSON.parse(data); // switchboard.resumed, which is no message of the call
+        clearTimeout(timer);
+        if (this.#isOver || received + 1 < (this.#kept[0]?.number ?? this.#said + 1)) return giveUp();
+        this.#socket = socket;
+        socket.onmessage = (event) => this.#take(event.data);
+        socket.onclose = ({ code, reason }) => {
+          if (code === 1006 && !this.#isOver) this.#comeBack();
+          else this.#end(code, reason);
+        };
+        for (const { number, text } of this.#kept) if (number > received) socket.send(text);
+        resolve();
       };
     });
   }
@@ -162,11 +238,21 @@ export class Call extends EventTarget {
   }
 
   #send(event) {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(event));
+    const isOpen = this.#socket?.readyState === WebSocket.OPEN;
+    if (!isOpen && (this.#key === "" || this.#state === "ended")) return;
+    const text = JSON.stringify(event);
+    this.#said += 1;
+    if (this.#key !== "") {
+      this.#kept.push({ number: this.#said, text });
+      this.#keptBytes += text.length;
+      while (this.#keptBytes > MOST_KEPT_BYTES) this.#keptBytes -= this.#kept.shift().text.length;
+    }
+    if (isOpen && this.#state !== "returning") this.#socket.send(text); // else it is said when the call is back
+    else if (this.#state === "returning") this.#unsaidBytes += text.length;
   }
 
   #append(samples) {
-    if (this.#socket.bufferedAmount > MOST_WAITING_BYTES) return;
+    if ((this.#state === "returning" ? this.#unsaidBytes : this.#socket.bufferedAmount) > MOST_WAITING_BYTES) return;
     const bytes = new Uint8Array(samples.buffer);
     let text = "";
     for (const byte of bytes) text += String.fromCharCode(byte);
@@ -253,4 +339,8 @@ export class Call extends EventTarget {
   #tell(type, detail) {
     this.dispatchEvent(new CustomEvent(type, { detail }));
   }
+}
+
+function randomWord() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(24)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

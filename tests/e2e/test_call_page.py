@@ -13,6 +13,7 @@ from clients.wav_files import write_wav
 from perf.fleet import local_fleet
 from runtime.engines.hibari import HibariSynthesizer
 from runtime.engines.worker import WorkerPool
+from tests.support.cable import Cable
 from tests.support.chromium import CHROMIUM, chromium_page
 
 pytestmark = [
@@ -123,6 +124,63 @@ async def test_a_person_talks_to_the_agent(
         await page.until("document.getElementById('state').textContent === 'ended'")
         await fleet.wait_for("the session ended", lambda told: told["books"]["ended"] == {"closed_by_caller": 1}, 20)
         assert await page.run(_STOPPED_BY_THE_PAGE) == [1, 1, 2, 3]
+
+
+_CALL_THAT_COMES_BACK = """
+(async () => {
+  const { Call } = await import('/call/switchboard.js');
+  const call = (window.call = new Call("ws://%s/v1/realtime?model=story", { way: "relay" }));
+  window.seen = { ids: [], deltas: "", said: [], states: [], played: 0, typed: 0, ended: undefined };
+  call.addEventListener("event", ({ detail }) => {
+    window.seen.ids.push(detail.event_id);
+    if (detail.type === "response.output_audio_transcript.delta") window.seen.deltas += detail.delta;
+    if (detail.type === "response.output_audio_transcript.done") window.seen.said.push(detail.transcript);
+    if (detail.type === "conversation.item.added" && detail.item.role === "user") window.seen.typed++;
+    if (detail.type === "response.output_audio.delta") window.seen.played += detail.delta.length;
+  });
+  call.addEventListener("state", ({ detail }) => window.seen.states.push(detail.state));
+  call.addEventListener("ended", ({ detail }) => { window.seen.ended = detail; });
+  await call.start();
+  call.type("tell me a story");
+  return call.way;
+})()
+"""
+
+
+async def test_a_page_that_loses_its_network_comes_back(
+    from_wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # requirement C4
+    microphone = tmp_path / "microphone.wav"
+    write_wav(microphone, np.zeros(30 * _RATE_HZ, np.int16), _RATE_HZ)
+    ports = ["--public-port", "0", "--operator-port", "0", "--control-port", "0"]
+    (tmp_path / "story_agent.py").write_text(_AGENT)
+    monkeypatch.setenv("PYTHONPATH", f"{from_wheel}{os.pathsep}{tmp_path}")
+    async with (
+        local_fleet(1, tmp_path, balancer_arguments=ports, runtime_arguments=["--agent", "story_agent:StoryAgent"]) as fleet,
+        Cable(fleet.public.removeprefix("http://")).plugged() as cable,
+        chromium_page(f"{fleet.public}/call", microphone) as page,
+    ):
+        assert await page.run(_CALL_THAT_COMES_BACK % cable.address) == "relay"
+        for _ in range(2):
+            played = await page.run("window.seen.played")
+            await page.until(f"window.seen.played > {played} + 48000", 30)
+            cable.unplug()
+            await page.until("window.call.state === 'returning'")
+            await page.run("window.call.type('while nobody hears')")
+            cable.plug()
+            await page.until("window.call.state !== 'returning'")
+        await page.until("window.seen.said.length >= 1", 60)
+        seen = await page.run("window.seen")
+        assert "ended" not in seen
+        assert len(set(seen["ids"])) == len(seen["ids"]), "nothing came twice"
+        assert seen["deltas"].startswith(seen["said"][0]), "nothing is missing"
+        assert seen["said"][0].count("Once there was") == 8
+        assert seen["typed"] == 3, "what was said while nobody heard it"
+        assert (tmp_path / "balancer.log").read_text().count('"caller is back"') == 2
+        cable.unplug()
+        await page.run("window.call.hangUp()")
+        await page.until("window.seen.ended !== undefined")
+        assert await page.run("window.call.state") == "ended"
 
 
 _AGENT = """
