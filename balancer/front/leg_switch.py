@@ -109,7 +109,7 @@ class LegSwitch:
         replay_from = 1
         if checkpoint is not None:
             replay_from = checkpoint.replay_from
-            self.say(target, asides.restore(checkpoint.state, checkpoint.applied, replay_from))
+            self.say(target, asides.restore(checkpoint.whole_state, checkpoint.applied, replay_from))
         frames = kept.since(replay_from)
         if frames:
             target.write(frames)

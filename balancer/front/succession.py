@@ -146,7 +146,7 @@ class Succession:
 
     def tend(self, now_ns: int, awake_ns: int, was_heard: bool, pulses: Pulses) -> None:
         """Time passed. `was_heard`: the serving runtime said something since the last time, or could not."""
-        self.memory.kept.tick(now_ns)
+        self.memory.tick(now_ns)
         self.switch.tend(now_ns)
         if self._late_ns and now_ns >= self._late_ns:
             self._late_ns = 0

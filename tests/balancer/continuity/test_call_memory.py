@@ -66,3 +66,24 @@ def test_what_cannot_be_is_said_and_changes_nothing(change: dict[str, object], w
         raise ValueError(made.take(replace(GOOD, **change), 5))  # type: ignore[arg-type]  # its fields
     assert made.checkpoint == GOOD
     assert made.kept.forgotten_upto == 1
+
+
+def test_a_checkpoint_that_lasts_is_packed_and_still_the_same() -> None:
+    memory = CallMemory(MemoryRule())
+    state = b'{"history": "what was said"}' * 100
+    assert memory.take(replace(GOOD, state=state), 3) == ""
+    second = 10**9
+    for now_ns in range(second, 6 * second, second):
+        memory.tick(now_ns)
+    assert memory.checkpoint is not None
+    assert memory.checkpoint.state is state
+    memory.tick(7 * second)
+    assert memory.checkpoint.is_packed
+    assert len(memory.checkpoint.state) < len(state) / 4
+    assert memory.checkpoint == replace(GOOD, state=memory.checkpoint.state, is_packed=True)
+    assert memory.checkpoint.whole_state == state
+    memory.tick(60 * second)  # once is enough
+    assert memory.checkpoint.whole_state == state
+    assert memory.take(replace(GOOD, state=b"next", applied=3), 3) == ""
+    memory.tick(61 * second)
+    assert memory.checkpoint.whole_state == memory.checkpoint.state == b"next"
