@@ -101,6 +101,11 @@ class ComingBack:
         transport.write(answer + build_frame(_TEXT, word) + self._told.since(received + 1))
         call.runtime.resume_reading()
 
+    def stops(self) -> bool:
+        """Nobody is waited for any more; whether somebody was."""
+        was_away, self.away_ns = self.away_ns is not None, None
+        return was_away
+
     def tend(self, now_ns: int) -> bool:
         """Whether the call still waits, or has nothing to wait for."""
         if self.away_ns is None:

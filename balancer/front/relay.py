@@ -5,8 +5,7 @@
 
 Ping and pong never cross: the relay answers and probes each side itself. A close crosses. What happens when a side goes:
 
-    caller closes properly            its close is forwarded, the runtime's answer too, then both connections end
-    runtime closes properly           the same in the other direction
+    a side closes properly            its close is forwarded, the other's answer too, then both connections end
     caller gone without a close       the runtime's is aborted: at once, or when who may come back has not (coming_back.py)
     runtime gone without a close      the caller gets 1012
     caller breaks the protocol        both get a close with the failure's code
@@ -212,8 +211,8 @@ class Relay:
     def note(self, end: RelayEnd) -> None:
         """Why the call ends; the first reason stays. Nobody is waited for any more."""
         self.end = self.end or end
-        if self.coming_back is not None:
-            self.coming_back.away_ns = None
+        if self.coming_back is not None and self.coming_back.stops() and self.runtime.is_gone:
+            self.gone(self.caller)  # no connection is left that would say so
 
     def write_control(self, leg: Leg, opcode: int, payload: bytes) -> None:
         leg.write(build_frame(opcode, payload, b"" if leg is self.caller else self.owner.mask_key()))

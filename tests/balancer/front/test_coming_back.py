@@ -216,6 +216,25 @@ async def test_what_is_said_to_a_caller_who_is_away_is_bounded_and_then_the_runt
                 assert str(await client.recv()).startswith(f"{number}:")
 
 
+@pytest.mark.parametrize("bounds", [{"adopt_timeout_ms": 300}, {"resume_grace_s": 0.3}], ids=["no capacity", "not in time"])
+async def test_a_call_that_both_sides_have_left_ends(bounds: dict[str, Any]) -> None:
+    runtime = AsideRuntime("r1")
+    async with fleet_of(runtime, **bounds) as service:
+        front = service.balancer.front
+        async with _dialled(service) as client:
+            await client.send("a")
+            await client.recv()
+            client.transport.abort()
+        await until(lambda: front.statistics()["away"] == 1)
+        runtime.refuse_upgrade = True
+        runtime.connections[0].transport.abort()
+        await until(lambda: front.statistics()["connections"] == 0)
+        assert await _refusal(service, 1) == (403, "session_over")
+        runtime.refuse_upgrade = False
+        async with _dialled(service):  # its name is free again
+            pass
+
+
 class _Loud:
     async def __call__(self, _runtime: FakeRuntime, connection: ServerConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
