@@ -99,7 +99,11 @@ class ComingBack:
         call.caller.take_up(transport, borders, call.now_ns())
         word = json.dumps({"type": "switchboard.resumed", "received": call.caller.borders.messages}).encode()
         transport.write(answer + build_frame(_TEXT, word) + self._told.since(received + 1))
-        call.runtime.resume_reading()
+        # Each side is read as far as the other takes it: what was paused on the connection before is not on this one.
+        if call.caller.paused_ns is None:
+            call.runtime.resume_reading()
+        if call.runtime.paused_ns is not None:
+            call.caller.pause_reading()
 
     def stops(self) -> bool:
         """Nobody is waited for any more; whether somebody was."""

@@ -137,6 +137,8 @@ class LegSwitch:
             caller.resume_reading()
         else:
             caller.pause_reading()
+        if caller.paused_ns is not None:  # its reader is waited for already, and nobody says so again
+            target.pause_reading()
 
     def cut(self) -> None:
         """The serving leg is aborted, and nothing more of it is forwarded."""

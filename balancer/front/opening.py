@@ -37,7 +37,9 @@ class Opening(asyncio.Protocol):
         self.transport = caller.transport
         self._caller = caller
         self._borders = FrameBorders(is_masked=True, max_frame_bytes=max_frame_bytes)
-        self._frames = b""
+        self._frames = bytearray()
+        self._seen = 0
+        """Messages that were read; the frames of an unfinished one wait, lest each fragment is read anew with every other."""
         self._messages: list[bytes] = []
         self._received = bytearray()
         self._news = asyncio.Event()
@@ -106,10 +108,15 @@ class Opening(asyncio.Protocol):
         self._received += data
         if len(self._received) > _MOST_KEPT_BYTES:
             self.transport.pause_reading()
-        if not self._is_read:
-            messages, self._frames = read_messages(self._frames + frames)
+        if self._is_read:
+            return
+        self._frames += frames
+        if self._borders.messages > self._seen:
+            self._seen = self._borders.messages
+            messages, rest = read_messages(bytes(self._frames))
             self._messages += messages
-            self._news.set()
+            self._frames = bytearray(rest)
+        self._news.set()
 
     def eof_received(self) -> None:
         self._caller.eof_received()

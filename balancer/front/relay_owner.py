@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from balancer.front.succession_ports import RelayedCall
 from runtime.primitives.clock import Clock
-
-if TYPE_CHECKING:
-    from balancer.front.relay import Relay
 
 __all__ = ["RelayOwner"]
 
@@ -19,10 +17,10 @@ class RelayOwner(Protocol):
         """Four fresh bytes for a frame of ours towards a runtime."""
         ...
 
-    def may_await(self, relay: Relay) -> bool:
+    def may_await(self) -> bool:
         """Whether one caller more may be waited for."""
         ...
 
-    def relay_ended(self, relay: Relay) -> None:
+    def relay_ended(self, call: RelayedCall) -> None:
         """Both connections are gone. Called once."""
         ...

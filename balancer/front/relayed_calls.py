@@ -218,11 +218,12 @@ class RelayedCalls:
     def mask_key(self) -> bytes:
         return int(self._rng.random() * 2**32).to_bytes(4, "big")
 
-    def may_await(self, relay: Relay) -> bool:
-        return relay.is_awaiting or sum(each.is_awaiting for each in self.all()) < self._rule.relay.coming_back.most_away
+    def may_await(self) -> bool:
+        return sum(each.is_awaiting for each in self.all()) < self._rule.relay.coming_back.most_away
 
-    def relay_ended(self, relay: Relay) -> None:
-        if self._relays.get(relay.session_id) is not relay:
+    def relay_ended(self, call: RelayedCall) -> None:
+        relay = self._relays.get(call.session_id)
+        if relay is not call:
             return
         del self._relays[relay.session_id]
         if relay.telephone is not None and self._telephones.get(relay.telephone) is relay:

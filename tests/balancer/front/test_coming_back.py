@@ -216,6 +216,37 @@ async def test_what_is_said_to_a_caller_who_is_away_is_bounded_and_then_the_runt
                 assert str(await client.recv()).startswith(f"{number}:")
 
 
+async def test_a_caller_that_comes_back_again_and_again_is_held_back_by_a_runtime_that_does_not_read() -> None:
+    async def deaf(_runtime: FakeRuntime, connection: ServerConnection) -> None:
+        connection.transport.pause_reading()
+        await connection.wait_closed()
+
+    async with fleet_of(FakeRuntime("r1", handler=deaf)) as service:
+        statistics = service.balancer.front.statistics
+        for times in range(6):
+            async with _dialled(service, 0 if times else None) as client:
+                with anyio.move_on_after(0.5):
+                    while True:
+                        await client.send("x" * 100_000)
+                client.transport.abort()  # which nobody sees who does not read
+        assert statistics()["buffered_bytes"] < 1_500_000  # a frame, a read and the mark
+
+
+async def test_a_caller_that_comes_back_and_does_not_read_holds_back_the_runtime() -> None:
+    async with fleet_of(FakeRuntime("r1", handler=_Loud())) as service:
+        async with _dialled(service) as client:
+            await client.recv()
+            client.transport.abort()
+        await until(lambda: service.balancer.front.statistics()["paused"] == 1, 20)
+        relay = service.balancer.front.calls.get("call-1")
+        assert relay is not None
+        async with _dialled(service, 1) as client:
+            client.transport.pause_reading()
+            await until(lambda: relay.caller.paused_ns is not None, 20)
+            assert not relay.runtime.transport.is_reading()
+            client.transport.abort()
+
+
 @pytest.mark.parametrize("bounds", [{"adopt_timeout_ms": 300}, {"resume_grace_s": 0.3}], ids=["no capacity", "not in time"])
 async def test_a_call_that_both_sides_have_left_ends(bounds: dict[str, Any]) -> None:
     runtime = AsideRuntime("r1")

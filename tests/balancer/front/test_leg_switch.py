@@ -161,6 +161,20 @@ async def test_a_planned_move_loses_and_repeats_nothing() -> None:  # requiremen
         await until(lambda: service.balancer.front.statistics()["connections"] == 0)
 
 
+async def test_who_did_not_read_before_the_move_holds_back_the_target_too() -> None:  # requirement V5
+    runtimes = pair()
+    async with fleet_of(*runtimes) as service, connect(service.url) as client:
+        await says(client, "hello", "1:hello")
+        (relay,) = service.balancer.front.calls.all()
+        relay.caller.pause_writing()
+        assert succession(service).want()
+        relay.runtime.resume_reading()  # its checkpoint may come
+        await until(lambda: moves(service) == {("planned", "moved"): 1})
+        assert not relay.runtime.transport.is_reading()
+        relay.caller.resume_writing()
+        await says(client, "more", "2:more")
+
+
 async def test_a_call_moves_again_and_again_while_its_caller_talks() -> None:
     runtimes = [AsideRuntime(f"r{number}", hard_limit=100) for number in range(3)]
     count = 300

@@ -11,6 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection
 
 from protos.switchboard.v1 import placement_pb2
+from runtime.wire.websocket_messages import read_messages
 from tests.balancer.support.fake_runtime import FakeRuntime
 from tests.balancer.support.running import Running, fleet_of, until
 from tests.support.twilio import start_message
@@ -67,6 +68,21 @@ async def test_what_comes_while_it_waits_for_its_place_is_bounded_and_not_lost()
         runtime.answer_now.set()
         heard = [await client.recv() for _ in range(12)]
         assert [len(message) for message in heard[2:]] == [100_000] * 10
+
+
+async def test_a_message_of_many_fragments_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def counted(frames: bytes) -> tuple[list[bytes], bytes]:
+        read.append(len(frames))
+        return read_messages(frames)
+
+    monkeypatch.setattr("balancer.front.opening.read_messages", counted)
+    async with fleet_of(FakeRuntime("r1")) as service, _dialled(service) as client:
+        start = _start()
+        await client.send([start[at : at + 1] for at in range(len(start))])
+        assert await client.recv() == start
+    assert len(read) == 1
 
 
 async def test_a_need_that_nobody_can_meet_is_a_close() -> None:
