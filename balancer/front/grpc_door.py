@@ -18,7 +18,7 @@ from structlog.typing import FilteringBoundLogger
 from balancer.front.dial import RuntimeConnection
 from balancer.front.grpc_caller import GrpcCaller, StreamClosed
 from balancer.front.grpc_needs import Asked, asked_by, returning, upgrade_of
-from balancer.front.grpc_refusal import refuse, refuse_placement
+from balancer.front.grpc_refusal import CallerLeft, refuse, refuse_placement
 from balancer.front.message_frames import client_frame
 from balancer.front.places import Places
 from balancer.front.relayed_calls import RelayedCalls
@@ -82,6 +82,8 @@ class GrpcDoor:
             await self._serve(context)
         except aio.AbortError:
             raise
+        except CallerLeft:
+            return
         except Exception:
             self._log.exception("a gRPC caller's call failed")
             await context.abort(grpc.StatusCode.INTERNAL, "a fault of ours")

@@ -12,7 +12,7 @@ from protos.switchboard.v1 import assignment_pb2 as pb
 from runtime.primitives.errors import VoiceError
 from runtime.wire.headers import REFUSAL_BIN_TRAILER, REFUSAL_REASON_HEADER, RETRY_AFTER_MS_HEADER
 
-__all__ = ["refuse", "refuse_placement"]
+__all__ = ["CallerLeft", "refuse", "refuse_placement"]
 
 _MOST_RUNTIMES_NAMED: Final = 16
 _STATUSES: Final[Mapping[RefusalCode, grpc.StatusCode]] = {
@@ -25,6 +25,10 @@ _STATUSES: Final[Mapping[RefusalCode, grpc.StatusCode]] = {
     RefusalCode.CONTROL_UNREACHABLE: grpc.StatusCode.UNAVAILABLE,
 }
 _Context = grpc.aio.ServicerContext[Any, Any]  # Any: the same for every method
+
+
+class CallerLeft(Exception):
+    """Nobody is there to be told."""
 
 
 async def refuse(context: _Context, status: grpc.StatusCode, error: VoiceError, retry_after_ms: int = 0) -> NoReturn:
@@ -52,5 +56,8 @@ async def _abort(context: _Context, status: grpc.StatusCode, told: pb.Assignment
     if told.retry_after_ms:
         trailers.append((RETRY_AFTER_MS_HEADER, str(told.retry_after_ms)))
     trailers.append((REFUSAL_BIN_TRAILER, told.SerializeToString()))
-    await context.abort(status, told.message, tuple(trailers))
+    try:
+        await context.abort(status, told.message, tuple(trailers))
+    except grpc.aio.InternalError:  # the call is over: its caller left, or sent more than grpc takes
+        raise CallerLeft from None
     raise AssertionError  # abort raises; the stubs do not say so

@@ -187,6 +187,17 @@ async def test_a_caller_who_never_reads_is_cut_off_and_holds_little(  # requirem
         assert 16_384 < most < 400_000, "bytes; of tens of megabytes that the story has"
 
 
+async def test_a_first_message_that_is_too_long_ends_its_call_without_a_fault_of_ours() -> None:
+    async with fleet_of(FakeRuntime("r1")) as service:
+        async with calling(service.grpc) as stream:
+            with contextlib.suppress(aio.AioRpcError, asyncio.InvalidStateError):
+                await stream.write(pb.ConverseRequest(text="x" * 3_000_000))
+            assert (await status(stream))[0] == "RESOURCE_EXHAUSTED"
+        await until(lambda: service.balancer.front.statistics()["bad_requests"] == 1)
+        await anyio.wait_all_tasks_blocked()
+        assert "failed" not in service.log.getvalue()
+
+
 async def test_a_message_that_is_too_long_ends_its_call() -> None:
     async with enrolled_runtime({"max_frame_bytes": 65_536}) as at:
         async with calling(at.service.grpc) as stream:
