@@ -60,6 +60,8 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
                 log.info("ready", **{name: address for name, address in ready.items() if name != "event"})
                 log.info("stopping", cause=await cause_to_stop(signals, settings.leave_with_stdin))
             balancer.placer.is_closing = True
+            if doors is not None:
+                tasks.start_soon(doors.stop, settings.drain_timeout_s)
             await balancer.front.drain(settings.drain_timeout_s)
             tasks.cancel_scope.cancel()
     finally:

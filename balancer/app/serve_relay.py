@@ -84,6 +84,7 @@ async def serve_relay(settings: BalancerSettings, log: structlog.typing.Filterin
                 log.info("ready", **{name: address for name, address in ready.items() if name != "event"})
                 log.info("stopping", cause=await cause_to_stop(signals, settings.leave_with_stdin))
             placer.is_closing = True
+            tasks.start_soon(doors.stop, settings.drain_timeout_s)  # new calls go to the others on the port, at once
             await front.drain(settings.drain_timeout_s)
             tasks.cancel_scope.cancel()
     finally:

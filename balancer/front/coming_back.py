@@ -22,6 +22,7 @@ from balancer.continuity.kept_messages import KeptMessages
 from balancer.front.goodbye import Goodbye
 from balancer.front.relay_leg import Leg
 from balancer.front.relay_rule import RelayRule, ReturnRule
+from balancer.front.returns import Return
 from runtime.primitives.clock import NS_PER_MS
 from runtime.wire.websocket_frames import FrameBorders, build_frame
 
@@ -47,19 +48,21 @@ class AwaitingCall(Protocol):
 class ComingBack:
     """One call's."""
 
-    __slots__ = ("_call", "_key", "_rule", "_tenant", "_told", "away_ns")
+    __slots__ = ("_call", "_key", "_rule", "_told", "_whose", "away_ns")
 
-    def __init__(self, call: AwaitingCall, tenant: str, key: str, rule: ReturnRule) -> None:
+    def __init__(self, call: AwaitingCall, tenant: str, path: str, key: str, rule: ReturnRule) -> None:
+        """`path`: of the caller's upgrade."""
         self._call = call
-        self._tenant = tenant
+        self._whose = tenant, path
         self._key = key.encode()
         self._rule = rule
         self._told = KeptMessages(rule.most_bytes, rule.most_age_ms * NS_PER_MS)
         self.away_ns: int | None = None
         """Since when nobody is there."""
 
-    def fits(self, tenant: str, key: str) -> bool:
-        return hmac.compare_digest(self._key, key.encode()) and tenant == self._tenant
+    def fits(self, comes: Return) -> bool:
+        """Whether it is this call's caller."""
+        return hmac.compare_digest(self._key, comes.key.encode()) and (comes.tenant, comes.path) == self._whose
 
     def covers(self, received: int) -> bool:
         """Whether all messages after the caller's last, the `received`th, are here."""

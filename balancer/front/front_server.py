@@ -24,7 +24,7 @@ from balancer.front.opening import CallerGone, Opening
 from balancer.front.places import Places
 from balancer.front.relayed_calls import RelayedCalls
 from balancer.front.responses import HttpError, error_response, json_response
-from balancer.front.returns import resume_key_of, return_of
+from balancer.front.returns import is_return, resume_key_of, return_of
 from balancer.front.upgrade import Upgrade, check_upgrade, switching_response
 from balancer.placement.errors import PlacementRefused, RefusalCode
 from balancer.placement.placement import Placement
@@ -37,6 +37,7 @@ __all__ = ["FrontServer"]
 _DIALS: Final = 3
 _OVER_LIMIT: Final = 256
 """Connections beyond the limit that still get their 503 after their request; those beyond are cut off at once."""
+_TOO_MANY: Final = HttpError(503, "too_many_connections", "too many connections", [("retry-after", "1")])
 _ANSWER_TIMEOUT_NS: Final = 5 * NS_PER_S
 
 
@@ -123,8 +124,8 @@ class FrontServer:
 
     def caller_asked(self, caller: HttpCaller, request: WholeRequest) -> None:
         assert self._tasks is not None
-        if caller.is_over_limit:
-            caller.answer(error_response(HttpError(503, "too_many_connections", "too many connections", [("retry-after", "1")])))
+        if caller.is_over_limit and not is_return(request.head.target):  # who comes back has a seat
+            caller.answer(error_response(_TOO_MANY))
             return
         method = request.head.method
         match request.path:
@@ -185,14 +186,16 @@ class FrontServer:
                 needs = needs_from_query(
                     upgrade.query, upgrade.session_header, self._new_session_id, request.path, request.head.fields
                 )
-                comes = return_of(upgrade.query, needs)
+                comes = return_of(upgrade.query, needs, upgrade.path)
                 if comes is not None:
                     self.calls.come_back(comes, upgrade, caller.transport, caller.take_over())
                     caller.scope = None
                     self._callers.discard(caller)
                     return
+                if caller.is_over_limit:
+                    raise _TOO_MANY
                 if is_telephone_path(request.path):
-                    waiting = opening = Opening(caller, self._rule.relay.max_frame_bytes)
+                    waiting = opening = Opening(caller)
                     opening.begin(switching_response(upgrade, needs.session_id))
                     start = await opening.start(self._rule.head_timeout_ms / 1000)
                     call_id, needs = start.call_id, needs_from_start(needs, start.needs)

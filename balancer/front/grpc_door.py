@@ -89,12 +89,12 @@ class GrpcDoor:
             await context.abort(grpc.StatusCode.INTERNAL, "a fault of ours")
 
     async def _serve(self, context: _Context) -> None:
-        if self._front.is_full:
-            error = HttpError(503, "too_many_connections", "too many connections")
-            await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error, _RETRY_MS)
         stream = _Stream(context)
         if await self._is_back(context, stream):
             return
+        if self._front.is_full:
+            error = HttpError(503, "too_many_connections", "too many connections")
+            await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error, _RETRY_MS)
         first, asked = await self._asked(context, stream)
         calls = self._front.calls
         upgrade = upgrade_of(asked, self._new_nonce())

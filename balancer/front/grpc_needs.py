@@ -39,6 +39,7 @@ _UNREAD: Final = frozenset({TICKET_HEADER})
 _RESUMPTION: Final = {RESUME_KEY_HEADER: "resume_key", RECEIVED_HEADER: "received"}
 _PASSED: Final = frozenset({TENANT_HEADER, "authorization", "traceparent", "tracestate"})
 _NO_MESSAGE: Final = "the bytes are no ConverseRequest; expected a protobuf message of switchboard.v1"
+_PATH: Final = "/v1/converse"
 _KEY_BYTES: Final = 16
 
 
@@ -71,7 +72,7 @@ def returning(metadata: Iterable[tuple[str, str | bytes]]) -> Return | None:
     """Who comes back to a call instead of beginning one. Raises HttpError 400."""
     texts = _texts(metadata)
     resumption = _resumption(texts)
-    return return_of(resumption, needs_from_values(_fields(texts), str)) if resumption else None
+    return return_of(resumption, needs_from_values(_fields(texts), str), _PATH) if resumption else None
 
 
 def _texts(metadata: Iterable[tuple[str, str | bytes]]) -> list[tuple[str, str]]:
@@ -100,7 +101,7 @@ def upgrade_of(asked: Asked, nonce: bytes) -> Upgrade:
     query = urlencode({"model": asked.request.agent}) if asked.request.agent else ""
     lines = b"Host: switchboard\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %b\r\n" % key
     return Upgrade(
-        target=f"/v1/converse{'?' if query else ''}{query}".encode(),
+        target=f"{_PATH}{'?' if query else ''}{query}".encode(),
         passed=lines + asked.passed,
         accept=accept_of(key),
         subprotocol=None,

@@ -20,6 +20,9 @@ from runtime.wire.websocket_messages import read_messages
 
 __all__ = ["CallerGone", "Opening"]
 
+_LONGEST_MESSAGE_BYTES: Final = 65_536
+"""Before a stream is placed: a `start` has at most 32 parameters of 1 KiB."""
+_MOST_BEFORE_START_BYTES: Final = 2 * _LONGEST_MESSAGE_BYTES
 _MOST_KEPT_BYTES: Final = 256 * 1024
 """A telephone's audio of a quarter of a minute: longer than anybody waits for a place."""
 _CLOSE_BY_STATUS: Final = {500: 1011, 503: 1013, 504: 1013}
@@ -33,10 +36,10 @@ class CallerGone(Exception):
 class Opening(asyncio.Protocol):
     """The transport's protocol from the upgrade's answer until a relay takes the connection over."""
 
-    def __init__(self, caller: HttpCaller, max_frame_bytes: int) -> None:
+    def __init__(self, caller: HttpCaller) -> None:
         self.transport = caller.transport
         self._caller = caller
-        self._borders = FrameBorders(is_masked=True, max_frame_bytes=max_frame_bytes)
+        self._borders = FrameBorders(is_masked=True, max_frame_bytes=_LONGEST_MESSAGE_BYTES)
         self._frames = bytearray()
         self._seen = 0
         """Messages that were read; the frames of an unfinished one wait, lest each fragment is read anew with every other."""
@@ -63,6 +66,8 @@ class Opening(asyncio.Protocol):
                 if start is not None:
                     self._is_read = True
                     self._messages.clear()
+                    self._frames.clear()
+                    self.transport.resume_reading()
                     return start
                 if self._borders.failure is not None:
                     self._hang_up(self._borders.failure.close_code, self._borders.failure.text)
@@ -106,7 +111,7 @@ class Opening(asyncio.Protocol):
             self._finish_if_closed()
             return
         self._received += data
-        if len(self._received) > _MOST_KEPT_BYTES:
+        if len(self._received) > (_MOST_KEPT_BYTES if self._is_read else _MOST_BEFORE_START_BYTES):
             self.transport.pause_reading()
         if self._is_read:
             return

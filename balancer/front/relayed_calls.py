@@ -103,7 +103,9 @@ class RelayedCalls:
             self._replace((placement.request.tenant, call_id), relay)
         self._placer.hold(session_id, placement.epoch)
         if resume_key and self._rule.relay.coming_back.grace_ms:
-            relay.coming_back = ComingBack(relay, placement.request.tenant, resume_key, self._rule.relay.coming_back)
+            relay.coming_back = ComingBack(
+                relay, placement.request.tenant, upgrade.path, resume_key, self._rule.relay.coming_back
+            )
         succession = partial(Succession, owner=self, upgrade=upgrade, request=placement.request)
         serving = runtime_leg(relay, runtime.transport, placement, relay.rule.max_frame_bytes, has_asides=runtime.has_asides)
         relay.begin(serving, succession if runtime.has_asides else None)
@@ -123,8 +125,8 @@ class RelayedCalls:
         Raises HttpError 403; then nothing has changed."""
         relay = self._relays.get(comes.session_id)
         back = None if relay is None else relay.coming_back
-        if relay is None or back is None or not back.fits(comes.tenant, comes.key):
-            raise HttpError(403, "session_over", "no call waits under this session id, tenant and resume_key")
+        if relay is None or back is None or not back.fits(comes):
+            raise HttpError(403, "session_over", "no call of this wire waits under this session id, tenant and resume_key")
         if relay.is_closing:
             raise HttpError(403, "session_over", "the call is over")
         if not back.covers(comes.received):

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from balancer.front.responses import HttpError
 from balancer.routing.request import PlacementRequest
 
-__all__ = ["Return", "resume_key_of", "return_of"]
+__all__ = ["Return", "is_return", "resume_key_of", "return_of"]
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _MOST_MESSAGES: Final = 2**53
@@ -23,6 +23,8 @@ class Return:
 
     session_id: str
     tenant: str
+    path: str
+    """Of the wire that it speaks: another could not read what the call says."""
     key: str
     received: int
 
@@ -37,7 +39,12 @@ def resume_key_of(query: str) -> str:
     return keys[0]
 
 
-def return_of(query: str, needs: PlacementRequest) -> Return | None:
+def is_return(target: bytes) -> bool:
+    """Whether somebody with this request target may be coming back; `return_of` knows."""
+    return b"resume_key=" in target and b"received=" in target
+
+
+def return_of(query: str, needs: PlacementRequest, path: str) -> Return | None:
     """None: it begins a call. Raises HttpError 400."""
     counts = [value for name, value in _pairs(query) if name == "received"]
     key = resume_key_of(query)
@@ -46,7 +53,7 @@ def return_of(query: str, needs: PlacementRequest) -> Return | None:
     count = counts[0]
     if len(counts) > 1 or not (count.isascii() and count.isdecimal() and len(count) < 17 and int(count) < _MOST_MESSAGES):
         raise HttpError(400, "bad_field", "received is not valid; allowed: once, how many messages of the call came")
-    return Return(needs.session_id, needs.tenant, key, int(count))
+    return Return(needs.session_id, needs.tenant, path, key, int(count))
 
 
 def _pairs(query: str) -> Iterable[tuple[str, str]]:

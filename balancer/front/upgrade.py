@@ -52,6 +52,10 @@ class Upgrade:
     session_header: str | None
 
     @property
+    def path(self) -> str:
+        return self.target.partition(b"?")[0].decode("ascii")
+
+    @property
     def query(self) -> str:
         return self.target.partition(b"?")[2].decode("ascii")
 

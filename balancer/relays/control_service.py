@@ -264,13 +264,16 @@ class RelayControlService(relay_control_pb2_grpc.RelayControlServicer):
 
     async def _tell(self, stream: _Stream, context: _Context) -> None:
         await stream.listed.wait()  # a relay that is told anything asks for places: what it holds must be known
-        while True:
-            stream.wake = anyio.Event()
-            news, stream.news = stream.news, []
-            for message in news:
-                await context.write(message)
-            await context.write(pb.FromControl(standing=self._standing))
-            await stream.wake.wait()
+        try:
+            while True:
+                stream.wake = anyio.Event()
+                news, stream.news = stream.news, []
+                for message in news:
+                    await context.write(message)
+                await context.write(pb.FromControl(standing=self._standing))
+                await stream.wake.wait()
+        except grpc.aio.InternalError:  # it is gone; who reads ends the stream
+            return
 
     def _stand(self) -> pb.Standing:
         life, waiting = self._fleet.life, self._placer.room.rule

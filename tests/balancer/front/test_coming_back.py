@@ -43,7 +43,8 @@ async def _dialled(service: Running, received: int | str | None = None, **query:
     asked = {"session_id": "call-1", "resume_key": _KEY, **query}
     if received is not None:
         asked["received"] = str(received)
-    url = service.url + "?" + "&".join(f"{name}={value}" for name, value in asked.items() if value)
+    path = asked.pop("path", "/v1/realtime")
+    url = service.url.replace("/v1/realtime", path) + "?" + "&".join(f"{name}={value}" for name, value in asked.items() if value)
     async with connect(url, ping_interval=None, max_queue=None) as client:
         yield client
 
@@ -152,6 +153,7 @@ async def test_only_the_key_the_tenant_and_the_place_open_it() -> None:
             for changed in (
                 {"resume_key": "K" * 22, "tenant": "acme"}, {"tenant": "other"}, {"tenant": ""},
                 {"session_id": "call-2", "tenant": "acme"}, {"session_id": "", "tenant": "acme"},
+                {"path": "/v1/converse", "tenant": "acme"}, {"path": "/v1/twilio", "tenant": "acme"},
             ):  # fmt: skip
                 assert await _refusal(service, 0, **changed) == (403, "session_over")
             assert await _refusal(service, 10**6, tenant="acme") == (403, "missed_too_much")
@@ -164,6 +166,22 @@ async def test_only_the_key_the_tenant_and_the_place_open_it() -> None:
             await plain.send("hello")
             await plain.recv()
             assert await _refusal(service, 0, session_id="plain") == (403, "session_over")
+
+
+async def test_who_comes_back_has_a_seat_however_full_it_is() -> None:
+    async with fleet_of(FakeRuntime("r1"), max_connections=2) as service, connect(service.url) as other:
+        await other.send("x")
+        async with _dialled(service) as client:
+            await client.send("x")
+            await client.recv()
+            client.transport.abort()
+        await until(lambda: service.balancer.front.statistics()["away"] == 1)
+        assert await _refusal(service, None, session_id="new", resume_key="") == (503, "too_many_connections")
+        assert await _refusal(service, 0, session_id="new") == (403, "session_over")
+        async with _dialled(service, 1) as client:
+            assert await _resumed(client) == 1
+            await client.send("y")
+            assert await client.recv() == "y"
 
 
 async def test_who_does_not_come_back_in_time_is_lost() -> None:

@@ -57,6 +57,13 @@ async def test_it_is_placed_by_what_its_start_says_and_not_before() -> None:
         assert await client.recv() == "more"
 
 
+async def test_a_start_is_never_so_long() -> None:
+    async with fleet_of(FakeRuntime("r1")) as service, _dialled(service) as client:
+        await client.send("x" * 65_537)
+        code, reason = await _close_of(client)
+        assert (code, reason) == (1009, "a frame of 65537 bytes; at most 65536")
+
+
 async def test_what_comes_while_it_waits_for_its_place_is_bounded_and_not_lost() -> None:
     runtime = FakeRuntime("r1", stays_silent=True)
     async with fleet_of(runtime, reserve_timeout_ms=5000) as service, _dialled(service, max_size=None) as client:
