@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import grpc
 import pytest
 
 from clients.realtime import Call, CallRefused, connect
 from clients.refusals import CallFailed
 from perf.fleet import LocalFleet
+from perf.polling import until
 from perf.relay_fleet import RelayFleet, relay_fleet
+from protos.switchboard.v1 import assignment_pb2, assignment_pb2_grpc
 
 pytestmark = [pytest.mark.e2e, pytest.mark.anyio, pytest.mark.timeout(240)]
 
@@ -174,3 +177,29 @@ async def test_operators_move_a_call_and_a_relay_that_dies_loses_its_own(tmp_pat
         assert ended == held["relay-1"]
         await fleet.wait_for("the others go on", lambda seen: seen["books"]["active"] == held["relay-2"], 20)
         await _start(lines, fleet.call_url, "fresh")
+
+
+async def test_a_relay_that_leaves_turns_no_new_caller_away(tmp_path: Path) -> None:  # requirement D1
+    roomy = ["--engines", "synthetic", "--hard-limit", "200", "--inflow-depth", "200", "--inflow-ramp-s", "0"]
+    async with (
+        relay_fleet(
+            2, 1, tmp_path, control_arguments=["--cold-allowance", "200"], relay_arguments=["--drain-timeout-s", "60"],
+            runtime_arguments=roomy,
+        ) as parts,
+        AsyncExitStack() as lines,
+    ):  # fmt: skip
+        calls = [await _start(lines, parts.fleet.call_url, f"call-{number}") for number in range(12)]
+        assert all((await _held(parts.fleet, 12)).values())
+        parts.relays[0].terminate()
+        log = tmp_path / "relay-1.log"
+        await until(lambda: '"stopping"' in log.read_text(), 20)
+        address = str(parts.relays[1].ready["public_grpc"])
+        for number in range(16):  # the kernel would give it every other one
+            async with grpc.aio.insecure_channel(address, options=(("grpc.use_local_subchannel_pool", 1),)) as channel:
+                stub = assignment_pb2_grpc.AssignmentsStub(channel)
+                request = assignment_pb2.AssignRequest(session_id=f"new-{number}")
+                assert (await stub.Assign(request, timeout=20)).session_id == f"new-{number}"
+            fresh = await _start(lines, parts.fleet.call_url, f"fresh-{number}")
+            await _answered(fresh)
+        for call in calls:  # also those of the relay that leaves
+            await _answered(call)
