@@ -160,7 +160,7 @@ class BalancerSettings:
         30.0, "how long a relayed call waits for a caller with a resume_key that has lost its connection; 0: not at all",
         unit="s", at_least=0.0, at_most=3600.0,
     )  # fmt: skip
-    resume_most_away: int = setting(200, "calls that may wait so at a time", at_least=0, at_most=100_000)
+    resume_most_away: int = setting(200, "calls of one tenant that may wait so at a time", at_least=0, at_most=100_000)
     replay_most_bytes: int = setting(
         3_145_728, "a caller's messages that are kept for another runtime; 30 s of 24 kHz PCM are 2.2 MB", unit="bytes",
         at_least=65_536, at_most=2**30,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hmac
 import json
 from asyncio import Transport
+from collections import Counter
 from typing import Final, Protocol
 
 from balancer.continuity.kept_messages import KeptMessages
@@ -48,17 +49,23 @@ class AwaitingCall(Protocol):
 class ComingBack:
     """One call's."""
 
-    __slots__ = ("_call", "_key", "_rule", "_told", "_whose", "away_ns")
+    __slots__ = ("_away", "_call", "_key", "_rule", "_told", "_whose", "away_ns")
 
-    def __init__(self, call: AwaitingCall, tenant: str, path: str, key: str, rule: ReturnRule) -> None:
-        """`path`: of the caller's upgrade."""
+    def __init__(self, call: AwaitingCall, tenant: str, path: str, key: str, rule: ReturnRule, away: Counter[str]) -> None:
+        """`path`: of the caller's upgrade. `away`: of all calls, how many wait, by tenant."""
         self._call = call
+        self._away = away
         self._whose = tenant, path
         self._key = key.encode()
         self._rule = rule
         self._told = KeptMessages(rule.most_bytes, rule.most_age_ms * NS_PER_MS)
         self.away_ns: int | None = None
         """Since when nobody is there."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what the caller was told."""
+        return self._told.size_bytes
 
     def fits(self, comes: Return) -> bool:
         """Whether it is this call's caller."""
@@ -85,6 +92,9 @@ class ComingBack:
             return True
         if call.goodbye.by_ns is not None or call.caller.close_payload is not None or call.caller.borders.is_in_message:
             return False  # half a message is with the runtime already, and would come again as a whole one
+        if self._away[self._whose[0]] >= self._rule.most_away:
+            return False
+        self._away[self._whose[0]] += 1
         self.away_ns, self._told.is_frozen = call.now_ns(), True
         call.caller.paused_ns = None
         call.runtime.resume_reading()
@@ -94,9 +104,9 @@ class ComingBack:
     def comes(self, transport: Transport, answer: bytes, received: int) -> None:
         """Over `transport` the caller is back, and gets `answer` first. `covers(received)` holds."""
         call = self._call
-        if self.away_ns is None:
+        if not self.stops():
             call.caller.let_go()  # it seemed to be there still
-        self.away_ns, self._told.is_frozen = None, False
+        self._told.is_frozen = False
         borders = FrameBorders(is_masked=True, max_frame_bytes=call.rule.max_frame_bytes)
         borders.messages = call.caller.borders.messages  # what was half there of a frame comes again
         call.caller.take_up(transport, borders, call.now_ns())
@@ -111,6 +121,8 @@ class ComingBack:
     def stops(self) -> bool:
         """Nobody is waited for any more; whether somebody was."""
         was_away, self.away_ns = self.away_ns is not None, None
+        if was_away:
+            self._away[self._whose[0]] -= 1
         return was_away
 
     def tend(self, now_ns: int) -> bool:

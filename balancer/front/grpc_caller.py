@@ -34,6 +34,8 @@ _TEXT: Final = 0x1
 _NO_KEY: Final = bytes(4)
 _LONGEST_WORD_BYTES: Final = 64
 """What `end` and `end_of_input` take at most, with their numbers; longer messages are something else."""
+_CERTAIN_S: Final = 0.1
+"""A reader sees the end of a lost connection a moment before the call is cancelled for it: so long a hang-up waits for that."""
 _HANG_UP: Final = client_frame(pb.ConverseRequest(end=pb.EndSession(after_reply=True)).SerializeToString())
 
 
@@ -172,6 +174,8 @@ class GrpcCaller(asyncio.Transport):
                 if len(message) <= _LONGEST_WORD_BYTES:
                     self._look_at(message)
                 self._hear(client_frame(message))
+            if self._has_ended_input and not self._has_said_end:
+                await anyio.sleep(_CERTAIN_S)
             self._half_closed()
 
     def _look_at(self, message: bytes) -> None:

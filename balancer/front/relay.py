@@ -254,7 +254,7 @@ class Relay:
             self.succession.side_leg_ended(leg)
 
     def _may_come_back(self) -> bool:
-        return self.coming_back is not None and (self.is_awaiting or self.owner.may_await()) and self.coming_back.leaves()
+        return self.coming_back is not None and self.coming_back.leaves()
 
     def _dead(self, leg: Leg, end: RelayEnd) -> None:
         if leg is self.caller:

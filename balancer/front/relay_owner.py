@@ -17,10 +17,6 @@ class RelayOwner(Protocol):
         """Four fresh bytes for a frame of ours towards a runtime."""
         ...
 
-    def may_await(self) -> bool:
-        """Whether one caller more may be waited for."""
-        ...
-
     def relay_ended(self, call: RelayedCall) -> None:
         """Both connections are gone. Called once."""
         ...

@@ -32,7 +32,7 @@ class ReturnRule:
     grace_ms: int = 30_000
     """How long a call waits; 0: not at all."""
     most_away: int = 200
-    """Calls that may wait at a time."""
+    """Calls of one tenant that may wait at a time."""
     most_bytes: int = 4 * 1024 * 1024
     """Of what a caller was told: a minute of 24 kHz audio in base64."""
     most_age_ms: int = 20_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
@@ -70,6 +71,8 @@ class RelayedCalls:
         self._ends: dict[RelayEnd, int] = dict.fromkeys(RelayEnd, 0)
         self._messages = [0, 0]
         self._dropped = self._returns = 0
+        self._away: Counter[str] = Counter()
+        """Calls that wait for their callers, by tenant."""
 
     def __len__(self) -> int:
         return len(self._relays)
@@ -102,10 +105,9 @@ class RelayedCalls:
         if call_id:
             self._replace((placement.request.tenant, call_id), relay)
         self._placer.hold(session_id, placement.epoch)
-        if resume_key and self._rule.relay.coming_back.grace_ms:
-            relay.coming_back = ComingBack(
-                relay, placement.request.tenant, upgrade.path, resume_key, self._rule.relay.coming_back
-            )
+        rule = self._rule.relay.coming_back
+        if resume_key and rule.grace_ms:
+            relay.coming_back = ComingBack(relay, placement.request.tenant, upgrade.path, resume_key, rule, self._away)
         succession = partial(Succession, owner=self, upgrade=upgrade, request=placement.request)
         serving = runtime_leg(relay, runtime.transport, placement, relay.rule.max_frame_bytes, has_asides=runtime.has_asides)
         relay.begin(serving, succession if runtime.has_asides else None)
@@ -207,7 +209,8 @@ class RelayedCalls:
             "replay_dropped": self._dropped + sum(each.dropped for each in kept),
             "replayed_bytes": self.moves.replayed_bytes,
             "immovable": len(relays) - movable,
-            "away": sum(relay.is_awaiting for relay in relays),
+            "away": self._away.total(),
+            "told_bytes": sum(relay.coming_back.size_bytes for relay in relays if relay.coming_back is not None),
             "returns": self._returns,
         }
 
@@ -219,9 +222,6 @@ class RelayedCalls:
 
     def mask_key(self) -> bytes:
         return int(self._rng.random() * 2**32).to_bytes(4, "big")
-
-    def may_await(self) -> bool:
-        return sum(each.is_awaiting for each in self.all()) < self._rule.relay.coming_back.most_away
 
     def relay_ended(self, call: RelayedCall) -> None:
         relay = self._relays.get(call.session_id)

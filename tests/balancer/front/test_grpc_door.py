@@ -21,6 +21,7 @@ from protos.switchboard.v1 import voice_pb2 as pb
 from runtime.primitives.reasons import EndReason
 from tests.balancer.support.fake_runtime import FakeRuntime
 from tests.balancer.support.running import Running, fleet_of, running, until
+from tests.support.cable import Cable
 from tests.support.local_runtime import DESK, Enrolled, enrolled_runtime
 
 pytestmark = pytest.mark.anyio
@@ -368,6 +369,20 @@ async def _back(service: Running, received: int) -> tuple[tuple[str, str], ...]:
     """Metadata of who has so many messages of its call, once the call has noticed that it is gone."""
     await until(lambda: (relay := service.balancer.front.calls.get("mine")) is not None and relay.is_awaiting)
     return (*_KEY, ("x-switchboard-received", str(received)))
+
+
+async def test_a_connection_that_is_lost_behind_the_last_word_is_no_hang_up() -> None:  # requirement C4
+    async with enrolled_runtime(lead_ms=200) as at, Cable(at.service.grpc).plugged() as cable:
+        async with calling(cable.address, _KEY) as stream:
+            await stream.write(config())
+            await heard(stream, "started")
+            await stream.write(pb.ConverseRequest(text="hello " * 20))
+            await stream.write(pb.ConverseRequest(end_of_input=pb.EndOfInput()))
+            await heard(stream, "reply_audio")
+            cable.cut()
+            await until(lambda: at.service.balancer.front.statistics()["away"] == 1)
+        await anyio.wait_all_tasks_blocked()
+        assert at.local.ledger.active == 1
 
 
 async def test_a_caller_that_lost_its_connection_comes_back_to_its_call() -> None:  # requirement C4
