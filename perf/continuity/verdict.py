@@ -74,6 +74,7 @@ def figures(
         "messages_twice": twice,
         "messages_out_of_order": disorder,
         "event_ids_twice": sum(sum(count - 1 for count in caller.event_ids.values()) for caller in callers),
+        "ordinals_missing": sum(_ordinals_missing(caller) for caller in callers),
         "word_error_against_undisturbed": round(word_error_rate(pairs), 4) if pairs else None,
         "effects": len(effects),
         "effects_missing": max(0, sum(len(caller.turns) for caller in callers) - len(set(effects)) - unknown),
@@ -94,6 +95,7 @@ def targets_of(mode: Mode, found: Mapping[str, Any]) -> list[Target]:
         Target("messages_twice", found["messages_twice"], "messages", "==", 0),
         Target("messages_out_of_order", found["messages_out_of_order"], "calls", "==", 0),
         Target("event_ids_twice", found["event_ids_twice"], "events", "==", 0),
+        Target("ordinals_missing", found["ordinals_missing"], "messages", "==", 0),
         Target("effects_twice", found["effects_twice"], "effects", "==", 0),
         Target("effects_missing", found["effects_missing"], "effects", "==", 0),
         Target("moved", found["moved"], "calls", "==", 0 if mode is Mode.CONTROL else calls),
@@ -116,6 +118,12 @@ def _gap_ms(caller: Caller, at_s: float, span_s: float) -> float | None:
     if caller.reply_at(at_s) is None:
         return None
     return max(reply.longest_gap_s(at_s, at_s + span_s) for reply in caller.replies.values()) * 1_000
+
+
+def _ordinals_missing(caller: Caller) -> int:
+    """Messages of the server that never came, on a wire that numbers them from 1."""
+    ordinals = [int(name) for name in caller.event_ids if name.isdecimal() and name != "0"]
+    return max(ordinals, default=0) - len(ordinals)
 
 
 def _percentiles(values: Sequence[float]) -> dict[str, float | None]:

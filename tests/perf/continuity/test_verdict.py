@@ -57,6 +57,8 @@ def test_a_call_that_moved_though_only_the_control_was_away_is_seen() -> None:
         ({"acknowledged_items": [0, 1, 1, 2]}, {"messages_twice"}),
         ({"acknowledged_items": [0, 2, 1]}, {"messages_out_of_order"}),
         ({"event_ids": Counter({"event_1": 1, "event_2": 2})}, {"event_ids_twice"}),
+        ({"event_ids": Counter({"1": 1, "2": 1, "4": 1, "4/said": 1})}, {"ordinals_missing"}),
+        ({"event_ids": Counter({"1": 1, "2": 1, "3": 1, "3/said": 1})}, set()),
     ],
 )
 def test_what_went_wrong_is_seen(changes: dict[str, Any], missed: set[str]) -> None:
