@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -15,7 +16,10 @@ from starlette.applications import Starlette
 from balancer.app.listeners import bracketed
 from balancer.dashboard.impatient_protocol import ImpatientProtocol
 
-__all__ = ["address_of", "cause_to_stop", "for_ever", "operate"]
+__all__ = ["GOODBYE_S", "address_of", "cause_to_stop", "for_ever", "operate"]
+
+GOODBYE_S: Final = 10.0
+"""What a gRPC port keeps its calls beyond the drain, whose end they are to be told: longer than any goodbye takes."""
 
 
 async def cause_to_stop(signals: AsyncIterator[signal.Signals], leave_with_stdin: bool) -> str:

@@ -12,7 +12,7 @@ import anyio.abc
 import structlog
 
 from balancer.app.listeners import bind_grpc, listen_on, make_grpc
-from balancer.app.process_life import address_of, cause_to_stop, for_ever, operate
+from balancer.app.process_life import GOODBYE_S, address_of, cause_to_stop, for_ever, operate
 from balancer.app.public_tls import PublicTls, public_tls
 from balancer.app.serve_relay import serve_relay
 from balancer.app.settings import BalancerSettings
@@ -61,7 +61,7 @@ async def serve(settings: BalancerSettings, log: structlog.typing.FilteringBound
                 log.info("stopping", cause=await cause_to_stop(signals, settings.leave_with_stdin))
             balancer.placer.is_closing = True
             if doors is not None:
-                tasks.start_soon(doors.stop, settings.drain_timeout_s)
+                tasks.start_soon(doors.stop, settings.drain_timeout_s + GOODBYE_S)
             await balancer.front.drain(settings.drain_timeout_s)
             tasks.cancel_scope.cancel()
     finally:

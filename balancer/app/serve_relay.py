@@ -14,7 +14,7 @@ import structlog
 
 from balancer.app.front_settings import front_rule
 from balancer.app.listeners import bind_grpc, listen_on, make_grpc
-from balancer.app.process_life import address_of, cause_to_stop, for_ever, operate
+from balancer.app.process_life import GOODBYE_S, address_of, cause_to_stop, for_ever, operate
 from balancer.app.public_tls import public_tls
 from balancer.app.settings import BalancerSettings
 from balancer.app.wiring import new_nonce, new_session_id
@@ -84,7 +84,7 @@ async def serve_relay(settings: BalancerSettings, log: structlog.typing.Filterin
                 log.info("ready", **{name: address for name, address in ready.items() if name != "event"})
                 log.info("stopping", cause=await cause_to_stop(signals, settings.leave_with_stdin))
             placer.is_closing = True
-            tasks.start_soon(doors.stop, settings.drain_timeout_s)  # new calls go to the others on the port, at once
+            tasks.start_soon(doors.stop, settings.drain_timeout_s + GOODBYE_S)  # new calls go to the others on the port
             await front.drain(settings.drain_timeout_s)
             tasks.cancel_scope.cancel()
     finally:

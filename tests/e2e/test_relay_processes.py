@@ -19,7 +19,7 @@ from clients.refusals import CallFailed
 from perf.fleet import LocalFleet
 from perf.polling import until
 from perf.relay_fleet import RelayFleet, relay_fleet
-from protos.switchboard.v1 import assignment_pb2, assignment_pb2_grpc
+from protos.switchboard.v1 import assignment_pb2, assignment_pb2_grpc, voice_pb2, voice_pb2_grpc
 
 pytestmark = [pytest.mark.e2e, pytest.mark.anyio, pytest.mark.timeout(240)]
 
@@ -203,3 +203,20 @@ async def test_a_relay_that_leaves_turns_no_new_caller_away(tmp_path: Path) -> N
             await _answered(fresh)
         for call in calls:  # also those of the relay that leaves
             await _answered(call)
+
+
+async def test_who_is_left_at_the_end_of_a_drain_is_told_why(tmp_path: Path) -> None:
+    async with relay_fleet(
+        1, 1, tmp_path, control_arguments=[], relay_arguments=["--drain-timeout-s", "0.5"],
+        runtime_arguments=["--engines", "synthetic"],
+    ) as parts:  # fmt: skip
+        (relay,) = parts.relays
+        async with grpc.aio.insecure_channel(str(relay.ready["public_grpc"])) as channel:
+            stream = voice_pb2_grpc.VoiceAgentStub(channel).Converse()
+            audio = voice_pb2.AudioFormat(encoding=voice_pb2.AUDIO_ENCODING_PCM16, sample_rate_hz=24_000)
+            await stream.write(voice_pb2.ConverseRequest(config=voice_pb2.SessionConfig(input_format=audio)))
+            assert isinstance(await stream.read(), voice_pb2.ConverseResponse)
+            relay.terminate()
+            with anyio.fail_after(30):
+                assert await stream.code() is grpc.StatusCode.UNAVAILABLE
+            assert "shutting down" in (await stream.details() or "")
