@@ -141,7 +141,7 @@ _CALL_THAT_COMES_BACK = """
   call.addEventListener("state", ({ detail }) => window.seen.states.push(detail.state));
   call.addEventListener("ended", ({ detail }) => { window.seen.ended = detail; });
   await call.start();
-  call.type("tell me a story");
+  call.type("tell me a tale");
   return call.way;
 })()
 """
@@ -163,7 +163,7 @@ async def test_a_page_that_loses_its_network_comes_back(
         assert await page.run(_CALL_THAT_COMES_BACK % cable.address) == "relay"
         for _ in range(2):
             played = await page.run("window.seen.played")
-            await page.until(f"window.seen.played > {played} + 48000", 30)
+            await page.until(f"window.seen.played > {played} + 24000", 30)
             cable.unplug()
             await page.until("window.call.state === 'returning'")
             await page.run("window.call.type('while nobody hears')")
@@ -174,7 +174,7 @@ async def test_a_page_that_loses_its_network_comes_back(
         assert "ended" not in seen
         assert len(set(seen["ids"])) == len(seen["ids"]), "nothing came twice"
         assert seen["deltas"].startswith(seen["said"][0]), "nothing is missing"
-        assert seen["said"][0].count("Once there was") == 8
+        assert seen["said"][0].count("Once there was") == 3
         assert seen["typed"] == 3, "what was said while nobody heard it"
         assert (tmp_path / "balancer.log").read_text().count('"caller is back"') == 2
         cable.unplug()
@@ -189,8 +189,9 @@ class StoryAgent:
     tools = ()
 
     async def reply(self, turn):
-        if "story" in turn.text.lower():
-            for _ in range(8):
+        lines = 8 * ("story" in turn.text.lower()) or 3 * ("tale" in turn.text.lower())
+        if lines:
+            for _ in range(lines):
                 yield "Once there was a switchboard with a hundred lines, and at each line somebody waited for an answer. "
         else:
             yield f"You said: {turn.text}"

@@ -116,4 +116,4 @@ async def test_grpc_has_the_same_certificate(tmp_path: Path) -> None:
             assert (await stub.Assign(assignment_pb2.AssignRequest(), timeout=20)).ticket
         async with grpc.aio.insecure_channel(address) as channel:
             with pytest.raises(grpc.aio.AioRpcError):
-                await assignment_pb2_grpc.AssignmentsStub(channel).Assign(assignment_pb2.AssignRequest(), timeout=5)
+                await assignment_pb2_grpc.AssignmentsStub(channel).Assign(assignment_pb2.AssignRequest(), timeout=1)
